@@ -13,8 +13,8 @@ import (
 	"penstock/bench/process"
 )
 
-// TestChildrenEndWithUs stops a scenario from outside in several ways. All of the scenario's
-// children must end, and the scenario prints the report so far if it can still write.
+// TestChildrenEndWithUs checks that all children of a scenario end, however the scenario is
+// stopped. If the scenario can still write, it prints the report so far.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()
 	benchtest.OwnProgram(t)
@@ -24,7 +24,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		signal syscall.Signal
-		group  bool // like Ctrl-C in a terminal: the whole group gets the signal
+		group  bool // like Ctrl-C in a terminal: the whole process group receives the signal
 		report bool
 	}{
 		"interrupt": {syscall.SIGINT, true, true},
@@ -58,7 +58,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 			if err := syscall.Kill(to, c.signal); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // the exit code of a stopped run
+			_ = cmd.Wait() // the exit code of a stopped run does not matter
 			for _, child := range children {
 				benchtest.Until(t, "end of a child", func() bool { return benchtest.ParentOf(child) == 0 })
 			}
@@ -74,7 +74,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 }
 
-// lockedText collects a process's output while the test reads it.
+// lockedText collects the output of a process, and may be read at the same time.
 type lockedText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

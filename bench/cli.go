@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// CLI defines the commands and flags of `penstock bench` in kong's struct tags.
+// CLI defines the commands and flags of `penstock bench` by kong's struct tags.
 type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
@@ -31,9 +31,9 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line. It turns a list that vLLM's tool separates by spaces
-// (--goodput ttft:200 itl:50) into repeated flags, and inserts the flags of a --scenario after it.
-// Command lines of other commands stay unchanged. A removed flag is a usage error.
+// Arguments rewrites a command line. vLLM's tool separates lists by spaces (--goodput ttft:200
+// itl:50). Arguments splits them into repeated flags. It also inserts the flags of a --scenario. It
+// does not change the command lines of other commands. A removed flag is a usage error.
 func Arguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
 		return args, nil
@@ -44,7 +44,7 @@ func Arguments(args []string) ([]string, error) {
 	args = withScenario(args)
 	const list = "--goodput"
 	var out []string
-	var in bool // within a list, after its first value
+	var in bool // in a list, after its first value
 	for i, a := range args {
 		if in = i > 0 && (args[i-1] == list || in && load.Objective.MatchString(a)); in && args[i-1] != list {
 			out = append(out, list)
@@ -54,7 +54,7 @@ func Arguments(args []string) ([]string, error) {
 	return out, nil
 }
 
-// RunCmd is `penstock bench run`.
+// RunCmd is the command `penstock bench run`.
 type RunCmd struct {
 	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; other flags override it."`
 	Format   string `enum:"text,json" default:"text" group:"Result and checks" help:"Form of the output: ${enum}. json is the result, as --output FILE.json writes it; bench/README.md has its members."`
@@ -62,12 +62,12 @@ type RunCmd struct {
 	compare.Checks
 }
 
-// Run measures, prints and writes the result. The first interrupt ends the run and prints the
-// results so far; a second one kills the process. Errors are *exit.Error.
+// Run measures, and then prints and saves the result. The first interrupt ends the run and prints
+// the results so far. The second one kills the process. All errors are *exit.Error.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // restores the default: the next signal kills
+	context.AfterFunc(ctx, stop) // the next signal kills the process
 	return c.run(ctx, os.Stdout, os.Stderr)
 }
 
@@ -110,7 +110,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			Name: s.Name, Text: s.Text, Explain: strings.TrimSpace(s.Explain), OwnFleet: c.Fleet != nil,
 		}
 	}
-	said := out // everything except the result
+	said := out // receives everything but the result
 	switch {
 	case c.Format == "json":
 		said = progress
@@ -129,7 +129,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.With(exit.Failed, err.Error())
 		}
 	}
-	for _, name := range c.Output { // last, since the result includes the checks
+	for _, name := range c.Output { // last, because the result includes the checks
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}
@@ -144,7 +144,6 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	return verdict
 }
 
-// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

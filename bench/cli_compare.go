@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// CompareCmd is `penstock bench compare`.
+// CompareCmd is the command `penstock bench compare`.
 type CompareCmd struct {
 	Base       string   `arg:"" values:"files" help:"Result file of the baseline."`
 	New        string   `arg:"" values:"files" help:"Result file to judge."`
@@ -18,10 +18,10 @@ type CompareCmd struct {
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"Exit with 99 if the medians, p99s and rates of NEW, or one measure, are worse by more than this, and the interval supports it."`
 }
 
-// confidence is the probability that all intervals of a comparison hold at once.
+// confidence is the probability that all intervals of a comparison hold simultaneously.
 const confidence = 0.999
 
-// Run compares the files.
+// Run compares the two files.
 func (c *CompareCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *CompareCmd) run(out io.Writer) error {

@@ -9,8 +9,8 @@ import (
 
 const onlyCode = "the result is printed all the same: have the script accept exit code 98"
 
-// goneFlags are removed flags of `bench run`, `bench compare` and `bench report`, each with its
-// replacement.
+// goneFlags maps removed flags of `bench run`, `bench compare` and `bench report` to their
+// replacements.
 var goneFlags = map[string]string{
 	"base-url":           "give the URL as the argument",
 	"backend":            "name the dialect by --mix, such as --mix messages",
@@ -29,10 +29,9 @@ var goneFlags = map[string]string{
 	"confidence":         "intervals hold with a confidence of 99.9 %; leave it out",
 }
 
-// goneShort maps the removed short forms to their long forms.
+// goneShort maps removed short flags to their long forms.
 var goneShort = map[string]string{"-u": "base-url", "-H": "header"}
 
-// gone returns an error if args contain a flag that has been removed from the command.
 func gone(args []string) error {
 	at, run := isRun(args)
 	if !run && !slices.Contains([]string{"compare", "report"}, args[min(1, len(args)-1)]) {

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/benchtest"
 )
 
-// parse reads a command line as main does.
+// parse parses a command line as main does.
 func parse(t *testing.T, args ...string) *CLI {
 	t.Helper()
 	c, parser := grammar(t)
@@ -34,7 +34,7 @@ func grammar(t *testing.T) (*CLI, *kong.Kong) {
 	return &c.Bench, parser
 }
 
-// flagsOf returns the flags of a command of `bench`.
+// flagsOf returns the flags of a `bench` subcommand.
 func flagsOf(t *testing.T, command string) (names []string) {
 	t.Helper()
 	_, parser := grammar(t)

@@ -10,14 +10,14 @@ import (
 	"penstock/bench/result"
 )
 
-// ReportCmd is `penstock bench report`.
+// ReportCmd is the command `penstock bench report`.
 type ReportCmd struct {
 	File   string `arg:"" values:"files" help:"Result file of a run."`
 	Output string `short:"o" placeholder:"FILE" help:"Where to write the page (default: the screen)."`
 	compare.Checks
 }
 
-// Run writes the report of a saved result, and applies the checks if any were requested.
+// Run writes the report of a saved result and applies the requested checks.
 func (c *ReportCmd) Run() error { return c.run(os.Stdout, os.Stderr) }
 
 func (c *ReportCmd) run(out, notes io.Writer) error {
@@ -33,7 +33,7 @@ func (c *ReportCmd) run(out, notes io.Writer) error {
 	if err := result.WriteTo(c.Output, out, func(w io.Writer) error { return report.WriteHTML(w, r) }); err != nil {
 		return err
 	}
-	if len(c.Assert) == 0 { // a report of an invalid result is not a failure
+	if len(c.Assert) == 0 { // reporting an invalid result is not a failure
 		return nil
 	}
 	return verdict

@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// save writes a result in the format given by the extension of the name.
+// save writes a result in the format that the extension of the file selects.
 func save(name string, r *result.Result, records []*result.Record) error {
 	switch filepath.Ext(name) {
 	case ".html":

@@ -15,20 +15,20 @@ import (
 	"penstock/bench/scenario"
 )
 
-// shortFlags are the short forms of `bench run` flags that scenarios set.
+// shortFlags maps the short flags of `bench run` to the flags that scenarios set.
 var shortFlags = map[byte]string{
 	'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency",
 	'm': "model",
 }
 
-// instead maps each flag to the scenario flags that it replaces.
+// instead maps a flag to the scenario flags that it replaces.
 var instead = map[string][]string{
 	"num-prompts": {"duration"}, "duration": {"num-prompts"},
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
 // isRun reports whether a command line is for `bench run`, in which "run" is optional. at is the
-// index of the command's own arguments.
+// index of the first argument of the command.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":
@@ -44,9 +44,9 @@ func isRun(args []string) (at int, ok bool) {
 	return 1, true
 }
 
-// withScenario inserts the flags of a scenario into a command line, after `bench` or `bench run`
-// and before the user's own flags, which therefore take precedence. A command line without
-// --scenario is returned unchanged. The command itself reports an unknown scenario.
+// withScenario inserts the flags of a scenario after `bench` or `bench run`. They precede the
+// user's flags, which therefore take precedence. A command line without --scenario stays unchanged.
+// It ignores an unknown scenario, because the command reports it.
 func withScenario(args []string) []string {
 	at, ok := isRun(args)
 	if !ok {
@@ -65,7 +65,7 @@ func withScenario(args []string) []string {
 	return slices.Concat(args[:at], s.Flags(given), args[at:])
 }
 
-// givenFlags returns the scenario named by the flags, and the long names of the given flags.
+// givenFlags returns the scenario that args names, and the long names of all flags in args.
 func givenFlags(args []string) (name string, given map[string]bool) {
 	given = map[string]bool{}
 	for i, a := range args {
@@ -89,8 +89,7 @@ func givenFlags(args []string) (name string, given map[string]bool) {
 	return name, given
 }
 
-// play prepares the command for its scenario: it starts the fleet unless a target is given. The
-// caller must call end.
+// play starts the scenario's fleet, unless a target is given. The caller must call end.
 func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
 	s, err := scenario.Find(c.Scenario)
 	if err != nil {
@@ -113,7 +112,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	return f.Close, nil
 }
 
-// ScenariosCmd is `penstock bench scenarios`.
+// ScenariosCmd is the command `penstock bench scenarios`.
 type ScenariosCmd struct {
 	Name   string `arg:"" values:"scenarios" optional:"" help:"Scenario to explain; without it they are listed."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array of scenarios: name, text and explanation."`

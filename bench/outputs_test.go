@@ -15,7 +15,6 @@ import (
 	"penstock/bench/load"
 )
 
-// names returns the entries of a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -29,8 +28,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestOutputsAreCheckedBeforeTheLoad checks that an unwritable path gives a one-line error before
-// the first request.
+// TestOutputsAreCheckedBeforeTheLoad checks that a path that cannot be written causes an error of
+// one line before the first request.
 func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -60,8 +59,8 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 		t.Errorf("%d requests were sent", n)
 	}
 
-	// All files can be written, but the target cannot be measured. The run leaves no new file behind,
-	// and the old files are unchanged.
+	// All files can be written, but the target cannot be measured. The run must leave no new file
+	// behind and must not change the old files.
 	good := RunCmd{Options: load.Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
 	again := RunCmd{Options: load.Options{Output: []string{file}}}
 	for _, c := range []RunCmd{good, again} {

@@ -14,8 +14,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestReadmeCommands runs every command in this folder's README.md, shortened, against an edge with
-// its own engine, because an engine alone speaks only chat.
+// TestReadmeCommands runs a shortened form of every command in the README.md of this folder. The
+// target is an edge with an engine, because an engine alone supports only chat.
 func TestReadmeCommands(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()
@@ -53,14 +53,14 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("line %s: %v, want no error", line, err)
 			continue
 		}
-		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the machine of the tests is busy
+		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the test machine is busy
 			t.Errorf("%s: exit code %d", line, code)
 		}
 	}
 }
 
-// startEdge starts an edge in front of an engine until the test ends. It returns the URLs of the
-// edge and of its admin listener.
+// startEdge starts an edge in front of an engine. It runs until the test ends. It returns the URLs
+// of the edge and of its admin listener.
 func startEdge(t *testing.T, dir, engine string) (url, admin string) {
 	t.Helper()
 	benchtest.OwnProgram(t)

@@ -1,3 +1,3 @@
-// Package benchtest holds the helpers that the tests of the load tester share: engines, the built
-// program, and made-up results.
+// Package benchtest contains helpers for the tests of the load tester: engines, the built program,
+// and synthetic results.
 package benchtest

@@ -6,7 +6,7 @@ import (
 	"penstock/bench/sim"
 )
 
-// StartEngine starts a simulated engine.
+// StartEngine starts a simulated engine, and stops it when the test ends.
 func StartEngine(t *testing.T, o sim.Options) *sim.Engine {
 	t.Helper()
 	e := sim.New(o)

@@ -17,7 +17,7 @@ import (
 	"penstock/bench/process"
 )
 
-// OwnProgram builds the program once for all tests, and makes child processes run it.
+// OwnProgram builds the program once for all tests, and makes child processes use it.
 func OwnProgram(t *testing.T) {
 	t.Helper()
 	if err := built(); err != nil {
@@ -25,7 +25,7 @@ func OwnProgram(t *testing.T) {
 	}
 }
 
-// programDir is the directory of the program; empty until a test needs it.
+// programDir is the directory of the program, or "" until a test needs it.
 var programDir string
 
 var built = sync.OnceValue(func() (err error) {
@@ -40,7 +40,7 @@ var built = sync.OnceValue(func() (err error) {
 	return nil
 })
 
-// ChildrenOf lists the processes that a process has started.
+// ChildrenOf returns the child processes of a process.
 func ChildrenOf(t *testing.T, pid int) []int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -56,8 +56,7 @@ func ChildrenOf(t *testing.T, pid int) []int {
 	return out
 }
 
-// ParentOf returns the parent of a process, or 0 once the process has ended, even if its exit code
-// has not been read yet.
+// ParentOf returns the parent of a process, or 0 if the process has ended, even if it is a zombie.
 func ParentOf(pid int) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -75,7 +74,7 @@ func ParentOf(pid int) int {
 	return parent
 }
 
-// Until waits for a condition.
+// Until waits up to a minute for a condition.
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -85,9 +84,9 @@ func Until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Main is the TestMain of packages whose tests start engines. It lets more tests run in parallel
-// than there are processors, because parallel tests mostly wait for engines. Tests that measure
-// milliseconds, or that compute, are not marked as parallel and run alone.
+// Main is the TestMain of packages whose tests start engines. It runs more tests in parallel than
+// there are processors, because parallel tests mostly wait for engines. Tests that measure
+// milliseconds or that compute are not marked as parallel, so they run alone.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

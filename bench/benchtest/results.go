@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// SampleResult returns a small result with a value in most members.
+// SampleResult returns a small result in which most members have a value.
 func SampleResult() *result.Result {
 	n := 12.5
 	return &result.Result{
@@ -49,7 +49,7 @@ func emptySummary() *result.Summary {
 	}
 }
 
-// Latencies returns a distribution of n equal values in ms.
+// Latencies returns a distribution of n values that all equal ms.
 func Latencies(n int64, ms float64) *result.Distribution {
 	var h result.Histogram
 	for range n {
@@ -58,7 +58,7 @@ func Latencies(n int64, ms float64) *result.Distribution {
 	return h.Distribution()
 }
 
-// ExitCode returns the exit code that an error carries.
+// ExitCode returns the exit code in an error.
 func ExitCode(err error) int {
 	var e *exit.Error
 	if errors.As(err, &e) {
@@ -70,7 +70,7 @@ func ExitCode(err error) int {
 	return 0
 }
 
-// SaveResult writes a result to a temporary file.
+// SaveResult writes a result to a temporary file and returns its path.
 func SaveResult(t *testing.T, r *result.Result) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "result.json")

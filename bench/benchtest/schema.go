@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// CheckSchema fails the test unless file matches the schema.
+// CheckSchema fails the test if file does not match the schema.
 func CheckSchema(t *testing.T, file []byte) {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(result.Schema))

@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Synth describes a made-up result of a server with these times.
+// Synth describes a synthetic result.
 type Synth struct {
 	Seed     uint64
 	Requests int
@@ -87,7 +87,7 @@ func (y Synth) summary(rng *rand.Rand, requests int) result.Summary {
 	return s
 }
 
-// Result returns the result.
+// Result returns the synthetic result.
 func (y Synth) Result(t testing.TB) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(y.Seed, 99))
@@ -159,7 +159,7 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 	p.Series = s
 }
 
-// draws returns a Poisson count with the given mean.
+// draws returns a Poisson-distributed count.
 func draws(rng *rand.Rand, mean float64) float64 {
 	n, p, limit := -1.0, 1.0, math.Exp(-mean)
 	for p > limit {

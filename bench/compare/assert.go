@@ -15,8 +15,8 @@ import (
 type Assert struct {
 	text  string
 	key   result.Key
-	scope string // dialect, upstream, stage; empty: all
-	of    string // the name in the scope
+	scope string // dialect, upstream or stage; empty: the whole run
+	of    string // name within the scope
 	op    string
 	limit float64
 }
@@ -30,14 +30,13 @@ var operators = map[string]func(v, limit float64) bool{
 	"!=": func(v, limit float64) bool { return v != limit },
 }
 
-// assertion matches MEASURE[{SCOPE=NAME}] OP LIMIT.
 var assertion = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|stage)\s*=\s*([^}]*[^}\s])\s*\})?\s*(<=|>=|==|!=|<|>)(.*)$`)
 
-// ParseAssert reads MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file
-// (p99_ttft_ms, mean_e2el_ms) for any statistic and percentile, or one of the rates and counts
+// ParseAssert parses MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file
+// (p99_ttft_ms, mean_e2el_ms), with any statistic and percentile, or a rate or count
 // (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or stage. OP is <
-// <= > >= == !=. LIMIT is a number; for latencies also a duration (1.5s), for shares also a
-// percentage (1%).
+// <= > >= == or !=. LIMIT is a number. For latencies it may also be a duration (1.5s), and for
+// fractions a percentage (1%).
 func ParseAssert(text string) (Assert, error) {
 	a := Assert{text: strings.TrimSpace(text)}
 	m := assertion.FindStringSubmatch(a.text)
@@ -75,7 +74,7 @@ func (a *Assert) parseLimit(s string) (float64, error) {
 	return v, nil
 }
 
-// Check judges a result. An assertion about a measure without a value fails, because a check that
+// Check judges a result. If the measure has no value, the assertion fails, because a check that
 // cannot fail is useless.
 func (a Assert) Check(r *result.Result) result.Assertion {
 	out := result.Assertion{Text: a.text}

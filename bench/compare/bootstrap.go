@@ -8,36 +8,36 @@ import (
 	"penstock/bench/result"
 )
 
-// replicates is the number of draws of a bootstrap.
+// replicates is the number of bootstrap samples.
 const replicates = 600
 
-// interval holds the bounds of a bootstrap interval.
 type interval struct{ low, high float64 }
 
-// holdsZero reports whether the two numbers may be equal.
+// holdsZero reports whether the interval contains zero, which means that the two values may be
+// equal.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
-// certainty determines the bounds of an interval. Any row of a comparison could show a difference
-// by chance, so each interval is made wide enough for all intervals to hold together. The few draws
-// cannot show this width directly. The 95 % bounds are therefore moved outwards by the factor that
-// applies to a normal distribution.
+// certainty determines the width of intervals. Any row of a comparison could show a difference by
+// chance, so the intervals are wide enough to hold simultaneously. There are too few samples to
+// show this width directly. The 95 % bounds are therefore moved outwards by the factor for a normal
+// distribution.
 type certainty struct{ widening float64 }
 
-// certaintyOf returns the certainty for the given number of intervals, which must all hold with the
-// given confidence.
+// certaintyOf returns the certainty at which the given number of intervals hold simultaneously with
+// the given confidence.
 func certaintyOf(confidence float64, intervals int) certainty {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
 	return certainty{deviations(tail) / deviations(drawnTail)}
 }
 
-// drawnTail is the fraction of draws beyond each bound.
+// drawnTail is the fraction of samples beyond each bound.
 const drawnTail = 0.025
 
-// deviations returns the number of standard deviations above the mean beyond which the fraction
-// tail of a normal distribution lies.
+// deviations returns the number of standard deviations beyond which the fraction tail of a normal
+// distribution lies.
 func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
-// intervalOf takes the bounds from the draws, which it sorts.
+// intervalOf returns the interval of bootstrap samples. It sorts draws.
 func (c certainty) intervalOf(draws []float64) *interval {
 	slices.Sort(draws)
 	at := func(q float64) float64 { return draws[int(math.Round(q*float64(len(draws)-1)))] }
@@ -48,7 +48,7 @@ func (c certainty) intervalOf(draws []float64) *interval {
 	}
 }
 
-// poisson draws a count of the given mean.
+// poisson returns a Poisson-distributed count.
 func poisson(rng *rand.Rand, mean float64) float64 {
 	if mean > 40 {
 		return max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
@@ -61,17 +61,17 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return max(0, n)
 }
 
-// resampler draws distributions that resemble a measured one: each bucket's count becomes a Poisson
-// count with that mean.
+// resampler draws bootstrap samples of a distribution. For each sample, it replaces each bucket's
+// count with a Poisson-distributed count.
 type resampler struct {
 	d      *result.Distribution
-	weight float64 // independent samples per sample; below 1 if samples come in bunches
+	weight float64 // number of independent samples per sample; below 1 if the samples are correlated
 	counts []float64
 	rng    *rand.Rand
 }
 
-// newResampler makes a resampler. independent is the number of samples that are independent of each
-// other. The gaps of one request are not independent.
+// newResampler returns a resampler of d. independent is the number of independent samples. For
+// example, the gaps of one request are not independent samples.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
@@ -83,7 +83,6 @@ func newResampler(d *result.Distribution, independent int, seed uint64) *resampl
 	}
 }
 
-// draw makes one distribution and reads statistics from it, in the order of keys.
 func (r *resampler) draw(keys []result.Key, out []float64) {
 	total, sum := 0.0, 0.0
 	for i, b := range r.d.Buckets {
@@ -108,7 +107,8 @@ func (r *resampler) draw(keys []result.Key, out []float64) {
 	}
 }
 
-// quantile returns the value of the bucket that holds the sample with the given rank, from 1.
+// quantile returns the value of the bucket that contains the sample of the given rank, counting
+// from 1.
 func (r *resampler) quantile(rank float64) float64 {
 	for i, n := range r.counts {
 		if rank -= n; rank <= 0 {
@@ -118,8 +118,7 @@ func (r *resampler) quantile(rank float64) float64 {
 	return r.d.Buckets[len(r.d.Buckets)-1][0]
 }
 
-// leastSamples returns the number of independent samples that a statistic needs before it is
-// judged.
+// leastSamples returns how many independent samples are needed to judge a statistic.
 func leastSamples(k result.Key) int {
 	if k.Stat != "p" {
 		return result.LeastSamples(50)
@@ -127,12 +126,12 @@ func leastSamples(k result.Key) int {
 	return result.LeastSamples(k.Percent)
 }
 
-// fewCounts is the number of requests or time intervals below which shares and rates are not
-// judged.
+// fewCounts is how many requests or time intervals are needed to judge fractions and rates.
 const fewCounts = 20
 
-// latencyIntervals returns the intervals of second - first for each key; nil if there are too few
-// samples. requests holds the number of independent samples in each distribution.
+// latencyIntervals returns, for each key, the interval of the difference second minus first. An
+// interval is nil if there are too few samples. requests contains the number of independent samples
+// in each distribution.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
@@ -157,15 +156,15 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 	return out
 }
 
-// independentSamples returns the number of independent samples in the smaller of two distributions.
-// The gaps of one request count as one sample.
+// independentSamples returns the number of independent samples in the smaller distribution. The
+// gaps of one request count as one sample.
 func independentSamples(first, second *result.Distribution, requests [2]int) int {
 	return int(min(first.Count, second.Count, int64(requests[0]), int64(requests[1])))
 }
 
-// seriesInterval returns the interval for the difference between two rates, from their values per
-// time interval. Neighbouring values are similar, so they are drawn in blocks. The draws are
-// centred on the rates that the reports give.
+// seriesInterval returns the interval of the difference between two rates, given their values per
+// time interval. Adjacent values are correlated, so they are drawn in blocks. The samples are
+// centred on the reported rates.
 func seriesInterval(first, second []float64, difference float64, c certainty) *interval {
 	if min(len(first), len(second)) < fewCounts {
 		return nil
@@ -187,7 +186,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// blockMean returns the mean of len(v) values, drawn in blocks of neighbouring values.
+// blockMean returns the mean of len(v) values, drawn in blocks of adjacent values.
 func blockMean(rng *rand.Rand, v []float64) float64 {
 	block := max(1, int(math.Round(math.Cbrt(float64(len(v))))))
 	sum, n := 0.0, 0
@@ -201,7 +200,7 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 	return sum / float64(n)
 }
 
-// shareInterval returns the interval for the difference between two shares, each k of n.
+// shareInterval returns the interval of the difference between two fractions, each k of n.
 func shareInterval(k1, n1, k2, n2 float64, c certainty) *interval {
 	if min(n1, n2) < fewCounts {
 		return nil

@@ -10,67 +10,65 @@ import (
 	"penstock/bench/result"
 )
 
-// The outcomes of a row.
+// Outcomes of a Row.
 const (
 	RowBetter  = "better"
 	RowWorse   = "worse"
-	RowSame    = "no difference"             // the difference is within the interval
-	RowFloor   = "within the client's floor" // there is a difference, but smaller than the clients' own error
-	RowUnknown = "unknown"                   // there is no interval for a judgement
-	RowFew     = "too few requests"          // Row.Needs is the number of requests needed
+	RowSame    = "no difference"             // the interval contains zero
+	RowFloor   = "within the client's floor" // smaller than the measurement error of the clients
+	RowUnknown = "unknown"                   // no interval
+	RowFew     = "too few requests"          // Row.Needs contains the required number of requests
 )
 
-// Row compares one number of two results.
+// Row compares one number in two results.
 type Row struct {
-	// Group is the name of a stage; empty for the complete run.
+	// Group is the name of a stage, or empty for the whole run.
 	Group string `json:"group"`
 	// Key is a flat key of the result file, or the name of a rate.
 	Key  string  `json:"key"`
 	Base float64 `json:"base"`
 	New  float64 `json:"new"`
-	// Change is (New - Base) / Base; null when Base is 0.
+	// Change is (New - Base) / Base, or null if Base is 0.
 	Change *float64 `json:"change"`
-	// Low and High bound New - Base; null if no interval can be given.
+	// Low and High are the bounds of New - Base, or null if there is no interval.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
 	// Outcome is one of the Row constants.
 	Outcome string `json:"outcome"`
-	// Needs is the number of requests that each result needs for a judgement; only with RowFew.
+	// Needs is how many requests each result needs for a judgement. It is set only with RowFew.
 	Needs int `json:"needs,omitempty"`
 
 	key result.Key
 }
 
-// Report is the difference between two results.
+// Report is a comparison of two results.
 type Report struct {
-	// Confidence is the probability that all intervals hold at once, such as 0.999.
+	// Confidence is the probability that all intervals hold simultaneously, such as 0.999.
 	Confidence float64 `json:"confidence"`
-	// Notes list what makes the two results hard to compare: different models or loads, or a verdict
-	// that is not valid.
+	// Notes explain why the results are hard to compare, for example because of different models or
+	// loads, or an invalid result.
 	Notes []string `json:"notes"`
 	Rows  []Row    `json:"rows"`
-	// Valid is false when one of the results is not valid by its own verdict.
+	// Valid is false if either result is invalid.
 	Valid bool `json:"valid"`
-	// Verdict is one line.
+	// Verdict summarises the comparison in one line.
 	Verdict string `json:"verdict"`
 
 	floors    map[string]float64 // by measure, in ms
 	certainty certainty
 }
 
-// comparedRates are the rates in a comparison, in order.
 var comparedRates = []string{
 	"request_throughput", "output_throughput", "request_goodput", "error_rate",
 	"stream_faults", "cached_share",
 }
 
-// comparedLatencies are the measures in a comparison, in order; each has mean, median, p90 and p99.
+// comparedLatencies are the compared measures, in order. Each has a mean, median, p90 and p99.
 var comparedLatencies = []string{
 	result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule,
 	result.E2ELFromSchedule,
 }
 
-// statistics returns the statistics of a latency that are compared.
 func statistics(measure string) []result.Key {
 	return []result.Key{
 		{Name: measure, Stat: "mean"},
@@ -80,11 +78,11 @@ func statistics(measure string) []result.Key {
 	}
 }
 
-// Results compares two results. Each difference has a bootstrap interval, which comes from the
-// histograms for latencies, from the time series for rates and from the counts for shares. All
-// intervals hold together with the given confidence (0.999). A number with too few samples is not
-// judged. A latency that differs by less than the floor of the clients is not called better or
-// worse. Results with several stages are compared stage by stage, by name.
+// Results compares two results. For each difference, it computes a bootstrap interval. Latencies
+// use the histograms, rates use the time series, and fractions use the counts. All intervals hold
+// simultaneously with the given confidence (0.999). A number with too few samples is not judged. A
+// latency difference below the clients' floor is neither better nor worse. Results with more than
+// one stage are compared by stage name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
@@ -115,19 +113,19 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part holds a summary and its stage in the time series. Stage -1 stands for all stages.
+// part is a summary and the number of its stage in the time series. Stage -1 is the whole run.
 type part struct {
 	s      *result.Summary
 	series *result.Series
 	stage  int
 }
 
-// requests returns the number of answered requests, which is the maximum number of independent
+// requests returns the number of completed requests, which limits the number of independent
 // samples.
 func (p part) requests() int { return p.s.Completed }
 
-// perSecond returns a column's values per second in the part's time intervals. It leaves out the
-// first and the last interval, which may be incomplete.
+// perSecond returns the values per second of a column, for the time intervals of the part. It omits
+// the first and the last interval, which may be incomplete.
 func (p part) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {
@@ -266,8 +264,8 @@ func (c *Report) verdict() string {
 	return strings.Join(parts, "; ") + floor
 }
 
-// needs returns a text on how many requests the unjudged numbers need. It is empty if they are
-// unjudged for another reason.
+// needs describes how many requests are needed to judge the numbers that were not judged. It
+// returns "" if they were not judged for a different reason.
 func (c *Report) needs() string {
 	least, most := 0, 0
 	for _, r := range c.Rows {
@@ -296,7 +294,6 @@ func (c *Report) intervals() bool {
 
 func confidenceText(c float64) string { return strconv.FormatFloat(100*c, 'f', -1, 64) + " %" }
 
-// percent formats a relative change as text.
 func percent(v float64) string {
 	p := 100 * v
 	digits := 1

@@ -32,8 +32,8 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// TestEqualServers checks that results from equal servers, of any size and seed, give no verdict.
-// Results from servers that differ by 20 % give one.
+// TestEqualServers checks that results from equal servers, whatever their size and seed, lead to no
+// verdict. Results from servers that differ by 20 % do lead to one.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -1,15 +1,15 @@
 // Package compare compares two results, and turns conditions on results into an exit code.
 //
 // Every difference has a bootstrap interval. Latencies use the histograms, rates use the time
-// series in blocks, and shares use the counts. The gaps of one request are not independent, so ITL
-// counts as one sample for each request. A latency that differs by less than the clients' own floor
-// (the floor's p99 in the worse run) is not called better or worse. Notes list the differences in
-// the load itself.
+// series in blocks, and fractions use the counts. The gaps of one request are not independent. For
+// ITL, each request therefore counts as one sample. A latency difference below the clients' floor,
+// which is the p99 of the floor in the worse run, is neither better nor worse. Notes describe how
+// the loads differ.
 //
-// The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a
-// million gaps cost no more than their thousand buckets, and result files need not hold samples.
-// The price is that samples of one burst look independent.
+// The bootstrap does not draw single samples. It draws a Poisson count for each bucket of a
+// histogram. A million gaps then cost only as much as their thousand buckets, and result files need
+// not contain samples. The drawback is that samples from one burst look independent.
 //
-// An Assert is a condition on one result. A Regress limits how much worse than a baseline a result
-// may be. A Judge applies both.
+// An Assert is a condition on a result. A Regress limits by how much a result may be worse than a
+// baseline. A Judge applies assertions.
 package compare

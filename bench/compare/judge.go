@@ -9,19 +9,18 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Checks holds the flags that turn a run into a test, for `bench run` and `bench report`.
+// Checks contains the flags that turn `bench run` and `bench report` into a test.
 type Checks struct {
 	Assert []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
 }
 
-// Judge holds parsed checks.
+// Judge contains parsed Checks.
 type Judge struct {
 	c       Checks
 	asserts []Assert
 }
 
-// Prepare reads everything that the flags name, so that usage errors (exit code 2) are reported
-// before the run.
+// Prepare parses the flags, so that usage errors (exit code 2) are reported before the run.
 func (c *Checks) Prepare() (*Judge, error) {
 	j := &Judge{c: *c}
 	for _, s := range c.Assert {
@@ -34,9 +33,9 @@ func (c *Checks) Prepare() (*Judge, error) {
 	return j, nil
 }
 
-// Apply judges r: it fills in r.Penstock.Assertions, writes failed checks to w, and returns the
-// process's *exit.Error: code 99 for a failed check, otherwise 98 for a result that is not valid.
-// It returns nil if everything passed.
+// Apply sets r.Penstock.Assertions and writes failed checks to w. If a check has failed, it returns
+// an *exit.Error with code 99. Otherwise, if the result is invalid, it returns one with code 98. It
+// returns nil if everything passed.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {

@@ -11,13 +11,13 @@ import (
 	"penstock/bench/result"
 )
 
-// Two loads are considered different beyond these limits.
+// Two loads that differ by more than these factors count as different.
 const (
-	lengthsApart   = 1.10 // mean tokens of a request
+	lengthsApart   = 1.10 // mean tokens per request
 	durationsApart = 2.0  // wall time
 )
 
-// notes lists the differences in what was measured, and other reasons why two results are hard to
+// notes describes differences in what was measured, and other reasons why two results are hard to
 // compare.
 func notes(a, b *result.Result) []string {
 	var out []string
@@ -39,7 +39,7 @@ func notes(a, b *result.Result) []string {
 		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
 	}
 	asked := [2][2]string{}
-	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions lack the data set
+	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions do not name the data set
 		differ("dataset", p.Load.Dataset, q.Load.Dataset)
 		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
 		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
@@ -72,13 +72,13 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// apart reports whether one of two numbers is more than the given factor times the other. It
-// returns false for unknown numbers.
+// apart reports whether the larger number is more than factor times the smaller one. It returns
+// false if either number is unknown.
 func apart(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
 
-// perRequest returns the mean per request; 0 when it is not known.
+// perRequest returns the mean per request, or 0 if it is unknown.
 func perRequest(sum *int64, requests int) float64 {
 	if sum == nil || requests == 0 {
 		return 0
@@ -107,7 +107,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// mixText formats a mix as text, such as chat 60 %, messages 40 %.
+// mixText formats a mix, for example as "chat 60 %, messages 40 %".
 func mixText(mix map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(mix)) {
@@ -119,9 +119,9 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// floorOf returns the largest difference in a measure, in ms, that two runs cannot resolve. It is
-// the larger of the two runs' p99 against a server that does nothing. It is 0 if neither run
-// measured it.
+// floorOf returns the largest difference in a measure, in ms, that the clients cannot resolve. This
+// is the larger of the two runs' p99 against a server that does nothing. If neither run measured
+// it, floorOf returns 0.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// TestNotesOfOtherLoads changes one load property at a time. The notes must mention exactly that
+// TestNotesOfOtherLoads changes one load property at a time. The notes must mention exactly this
 // property.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
@@ -51,12 +51,12 @@ func TestNotesOfOtherLoads(t *testing.T) {
 	}
 }
 
-// TestFloorBoundsClaims compares two servers that differ by 1 ms between tokens and 15 ms to the
+// TestFloorBoundsClaims compares two servers that differ by 1 ms between tokens and by 15 ms to the
 // first token, with clients of different precision.
 func TestFloorBoundsClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		gaps float64 // the error of one run's client, at p99
+		gaps float64 // p99 error of one run's client
 		want string
 	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowFloor}} {
 		a := benchtest.Synth{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)

@@ -13,14 +13,14 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// WriteJSON writes the report, indented.
+// WriteJSON writes the report as indented JSON.
 func (c *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(c)
 }
 
-// WriteText writes the comparison for a terminal.
+// WriteText writes the report for a terminal.
 func (c *Report) WriteText(w io.Writer) error {
 	const line = "%-28s %12s %12s %10s   %-28s %s\n"
 	var b strings.Builder
@@ -59,7 +59,7 @@ func (c *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// words returns the row's outcome as text.
+// words formats the row's outcome.
 func (r *Row) words() string {
 	if r.Needs > 0 {
 		return fmt.Sprintf("%s: %d", r.Outcome, r.Needs)
@@ -67,7 +67,6 @@ func (r *Row) words() string {
 	return r.Outcome
 }
 
-// interval formats the row's interval as text.
 func (r *Row) interval() string {
 	if r.Low == nil {
 		return "-"
@@ -83,11 +82,11 @@ func (r *Row) interval() string {
 
 // Regress limits how much worse a measure may become.
 type Regress struct {
-	key   *result.Key // nil: the usual measures
-	limit float64     // as a share: 0.05 is 5 %
+	key   *result.Key // nil: all regressKeys
+	limit float64     // as a fraction: 0.05 is 5 %
 }
 
-// regressKeys are the measures to which a limit without a name applies.
+// regressKeys are the measures to which a limit applies if it names no measure.
 var regressKeys = map[string]bool{
 	"request_throughput": true, "output_throughput": true, "request_goodput": true,
 	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true,
@@ -95,7 +94,7 @@ var regressKeys = map[string]bool{
 	"median_e2el_ms": true, "p99_e2el_ms": true, "p99_ttft_from_schedule_ms": true, "p99_e2el_from_schedule_ms": true,
 }
 
-// ParseRegress reads LIMIT or MEASURE=LIMIT, where LIMIT is a percentage: 5%, p99_ttft_ms=10%.
+// ParseRegress parses LIMIT or MEASURE=LIMIT, such as 5% or p99_ttft_ms=10%.
 func ParseRegress(s string) (Regress, error) {
 	var out Regress
 	name, limit, named := strings.Cut(strings.TrimSpace(s), "=")
@@ -118,9 +117,9 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// Check judges a comparison. A measure fails if it is worse by more than its limit and the interval
-// confirms that it is worse at all. Without an interval only the numbers decide. An increase in
-// errors or stream faults always fails.
+// Check judges a comparison against limits. A measure fails if it is worse by more than its limit
+// and its interval excludes zero. If there is no interval, only the limit decides. Any increase in
+// errors or stream faults fails.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0

@@ -1,20 +1,19 @@
-// Package exit defines the exit codes of `penstock bench` and the error that carries one. It
-// contains nothing else, so every package of the load tester can use it to classify a failure for
-// the operator.
+// Package exit defines the exit codes of `penstock bench` and the error type that carries one. It
+// is a separate package so that every package of the load tester can use it.
 package exit
 
 import "fmt"
 
-// Exit codes; 0 means success.
+// Exit codes of `penstock bench`. 0 means success.
 const (
-	Failed    = 1  // the run could not be done, no request was answered, or two results have nothing to compare
+	Failed    = 1  // the run failed, no request was answered, or two results have nothing in common
 	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
-	Invalid   = 98 // the result is not valid: the verdict says why
-	Threshold = 99 // a check does not hold, or a search met its objectives at no load
+	Invalid   = 98 // the result is invalid, as its verdict explains
+	Threshold = 99 // a check failed, or a search met its objectives at no load
 )
 
-// Error ends the process with its own code. Its text is for the operator. The text is empty when
-// everything has been printed.
+// Error ends the process with an exit code. Text is for the operator. It is empty if everything was
+// already printed.
 type Error struct {
 	Code int
 	Text string
@@ -26,7 +25,7 @@ func (e *Error) Error() string { return e.Text }
 // ExitCode returns the code.
 func (e *Error) ExitCode() int { return e.Code }
 
-// With returns an error with a code.
+// With returns an error with an exit code.
 func With(code int, text string) error { return &Error{Code: code, Text: text} }
 
 // Usagef returns an error for a mistake in the command line or a file.

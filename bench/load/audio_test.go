@@ -18,8 +18,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestSpeech measures an engine that sends the header of its file at once and the first audio a
-// while later.
+// TestSpeech measures an engine that sends the header of its audio file immediately and the first
+// audio later.
 func TestSpeech(t *testing.T) {
 	t.Parallel()
 	const wait = 400 * time.Millisecond
@@ -41,8 +41,8 @@ func TestSpeech(t *testing.T) {
 	defer server.Close()
 	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
 	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
-	// A busy client records the sending of a request late, so its times may be shorter than the
-	// server's.
+	// A busy client is late when it records the time of sending, so its times may be shorter than
+	// the server's.
 	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*500 || e2el.Min < wait.Seconds()*1500 {
 		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
 	}
@@ -53,7 +53,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// TestInvalidSpeech checks that neither an error in a successful answer nor silence counts as
+// TestInvalidSpeech checks that neither an error in a successful response nor silence counts as
 // speech.
 func TestInvalidSpeech(t *testing.T) {
 	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
@@ -75,8 +75,8 @@ func TestInvalidSpeech(t *testing.T) {
 	}
 }
 
-// transcriber answers transcriptions with a stream of deltas, with an unstreamed answer although a
-// stream was requested, or with a refusal of streams.
+// transcriber answers transcriptions in one of three manners: with a stream of deltas, with an
+// unstreamed response although a stream was requested, or by refusing streams.
 func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/audio/transcriptions" {
@@ -104,8 +104,8 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	}
 }
 
-// TestTranscriptions checks that transcriptions are streamed if the target supports that. Otherwise
-// they are requested unstreamed, and the verdict says so.
+// TestTranscriptions checks that transcriptions are streamed if the target supports it. Otherwise
+// they are requested without streaming, and the verdict mentions this.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {
@@ -130,7 +130,7 @@ func TestTranscriptions(t *testing.T) {
 	}
 }
 
-// TestAudioOfTheSimulator measures speech from an engine with known times.
+// TestAudioOfTheSimulator measures speech from an engine whose times are known.
 func TestAudioOfTheSimulator(t *testing.T) {
 	fastset.LeaveOut(t, "audio in real time")
 	t.Parallel()

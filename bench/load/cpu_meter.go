@@ -12,16 +12,16 @@ import (
 	"penstock/bench/result"
 )
 
-// cpuMeter watches the load tester itself: its processor time and the delay of its timers.
+// cpuMeter measures the CPU time of the load tester and the delay of its timers.
 type cpuMeter struct {
 	mu   sync.Mutex
 	wake result.Histogram
-	most float64 // fraction used in the busiest second
+	most float64 // fraction of the CPU time used in the busiest second
 	gc   debug.GCStats
 }
 
-// cpuSpan holds the processor time and the time spent waiting for a processor between two moments,
-// in seconds; NaN if unknown.
+// cpuSpan contains the CPU time, and the time spent waiting for a CPU, within a span, in seconds.
+// Unknown values are NaN.
 type cpuSpan struct {
 	cpu, waited, wall float64
 	start             time.Time
@@ -37,8 +37,8 @@ func (c *cpuSpan) finish() {
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processor returns the time that this process has run, and the time that its threads were ready
-// but waited for a processor.
+// processor returns the CPU time of this process, and how long its threads were runnable but waited
+// for a CPU.
 func processor() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {
@@ -50,7 +50,8 @@ func processor() (ran, waited float64) {
 	return ran, waited
 }
 
-// share divides seconds by the processor time available during the wall time; nil if unknown.
+// share divides seconds by the CPU time that was available during wall. It returns nil if that time
+// is unknown.
 func share(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v
@@ -61,7 +62,6 @@ func share(seconds, wall float64) *float64 {
 // tick is the interval of the meter's timer.
 const tick = 10 * time.Millisecond
 
-// watch measures until ctx ends.
 func (m *cpuMeter) watch(ctx context.Context) {
 	debug.ReadGCStats(&m.gc)
 	var second cpuSpan
@@ -92,7 +92,7 @@ func (m *cpuMeter) watch(ctx context.Context) {
 	}
 }
 
-// report describes how the client itself performed during the measurement.
+// report describes how the client performed during the measurement.
 func (m *cpuMeter) report(spans []span, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()

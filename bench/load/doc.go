@@ -1,4 +1,5 @@
-// Package load drives a target and measures it: a run, from its settings to its result.
+// Package load drives a target and measures it. It starts with the settings of a run and ends with
+// the result.
 //
 //	Options ── settings ── preflight ── floor ── driver ──────────────── findings ── judge ── result
 //	           checks,     reachable?   client   stages, each: arrivals   summary     verdict
@@ -7,31 +8,31 @@
 //	                                             beside it: recorder, meter, scrapers, events
 //
 // Every error that can be detected before the load is reported before it, in one line (exit code
-// 2). A stage ends with its last answer, so the next stage starts on an idle target. The preflight
-// sends two short requests of each dialect. The server counts the tokens: its usage or, without
-// one, an estimate that is labelled as such. Transcriptions are requested as streams. If a target
-// refuses streams or answers unstreamed, they are requested unstreamed, and the verdict says so.
+// 2). A stage ends with its last response. The next stage therefore starts on an idle target. The
+// preflight sends two short requests in each dialect. Token counts are those of the server's usage.
+// If there is no usage, token counts are estimates and are labelled as such. Transcriptions are
+// requested as streams. If a target refuses streams or does not stream, transcriptions are
+// requested without streaming, and the verdict mentions this.
 //
 // # Design
 //
-//   - Each request in flight has a goroutine, blocked in a read. On the overloaded project machine,
-//     5,000 streams of 2 tokens/s each on one core were measured to cost 14 µs of processor time
-//     per token, including the whole client.
+//   - Each request in flight has a goroutine that is blocked in a read. With 5,000 streams of 2
+//     tokens/s on one core of the (overloaded) project machine, the whole client used 14 µs of CPU
+//     time per token.
 //   - A request is created and encoded before it is due, so that long prompts do not delay the
 //     schedule.
-//   - Samples are kept, one for each request (some 300 bytes), because groups, comparisons and
-//     events are evaluated later. Gaps are not kept: they go at once into an HdrHistogram for each
-//     stage, dialect and upstream, unless a file has a line for each request.
-//   - The verdict reads little beyond the finished result, so that every finding can be checked
-//     against the file.
-//   - The client is saturated when its processor time and the time that it waits for a processor
-//     add up to all the time that it may use. Beside a busy engine on the same machine, the
-//     processor time alone stays far below that sum.
-//   - Failures that belong to a test are named (--expect-errors). Any other failure makes the
-//     result invalid.
-//   - A closed loop has no schedule: its requests are scheduled at the moment at which a client
-//     becomes free.
+//   - The run stores a sample for each request (some 300 bytes), because groups, comparisons and
+//     events are evaluated later. It does not store gaps. Gaps go directly into a histogram for
+//     each stage, dialect and upstream, unless an output file has a line for each request.
+//   - The verdict uses little more than the finished result. Every finding can therefore be checked
+//     against the result file.
+//   - The client is saturated if the sum of its CPU time and the time that it waits for a CPU
+//     reaches the CPU time available to it. If a busy engine runs on the same machine, the CPU time
+//     alone stays far below that limit.
+//   - Failures that are part of a test are named by --expect-errors. Other failures make the result
+//     invalid.
+//   - A closed loop has no schedule. A request counts as scheduled when its client becomes free.
 //
-// The driver sends and the recorder records. Findings are evaluated when no request is in flight. A
-// search evaluates them between its stages.
+// The driver sends, and the recorder records. Findings are evaluated only while no request is in
+// flight. A search evaluates them between its stages.
 package load

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/build"
 )
 
-// Environment describes where this process runs.
+// Environment describes the machine and the process.
 func Environment() result.Environment {
 	e := result.Environment{
 		Version: build.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,

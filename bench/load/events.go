@@ -11,13 +11,12 @@ import (
 	"penstock/bench/result"
 )
 
-// event is something that happens to a scenario's fleet during a run.
+// event is an action on the fleet of a scenario during a run.
 type event struct {
-	at   time.Duration // since the start of the measured part
-	what string        // an action for Fleet.Do
+	at   time.Duration // time since the start of the measurement
+	what string        // action for Fleet.Do
 }
 
-// parseEvent reads TIME:WHAT.
 func parseEvent(text string) (event, error) {
 	when, what, ok := strings.Cut(text, ":")
 	at, err := time.ParseDuration(when)
@@ -27,17 +26,18 @@ func parseEvent(text string) (event, error) {
 	return event{at, what}, nil
 }
 
-// Fleet is the fleet on which a scenario's events act.
+// Fleet is the fleet on which events act.
 type Fleet interface {
-	// Do returns a text about the observations at the edge, if the event waits for the edge.
+	// Do performs an action. If the action waits until the edge reacts, seen describes the
+	// reaction.
 	Do(ctx context.Context, what string) (seen string, err error)
 }
 
-// recovery is the time after an event during which failures are attributed to it.
+// recovery is how long after an event failures are still attributed to it.
 const recovery = 10 * time.Second
 
-// runEvents runs each event at its time, counted from begin. When all events have run or ctx has
-// ended, it returns their outcomes.
+// runEvents performs each event at its time, counted from begin. When all events are done or ctx
+// ends, it returns their outcomes.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
@@ -59,7 +59,7 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	return out
 }
 
-// blame counts, for each event, the failures during the event and in the ten seconds after it.
+// blame counts the failures that are attributed to each event.
 func blame(events []result.Event, samples []client.Sample) {
 	for i := range events {
 		e := &events[i]
@@ -77,8 +77,8 @@ func blame(events []result.Event, samples []client.Sample) {
 	}
 }
 
-// moved counts, for each event, the calls that the edge moved to another engine during the event
-// and in the ten seconds after it, according to the edge's metrics.
+// moved uses the edge's metrics to count the calls that the edge moved to another engine during
+// each event and the recovery after it.
 func moved(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

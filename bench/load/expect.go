@@ -9,18 +9,18 @@ import (
 	"penstock/bench/result"
 )
 
-// expectation is a kind of failure that belongs to a test, such as the refusals of an overload or
-// the streams that a crash cuts off. A failure that matches an expectation still counts in every
-// number, but does not invalidate the result.
+// expectation is a kind of failure that a test expects, such as refusals under overload, or streams
+// that are cut off by a crash. A matching failure counts in every number, but does not make the
+// result invalid.
 type expectation struct {
-	words []string // the failure's label must contain all words
+	words []string // the failure's label must contain all of these words
 	event bool     // only from the start of an event until `recovery` after its end
 }
 
-// nearEvent is the suffix of an expectation that applies only after events.
+// nearEvent is the suffix of an expectation that applies only during and after events.
 const nearEvent = "@event"
 
-// parseExpectation reads words of ErrorCount.Label, such as "status 429 capacity_full" or
+// parseExpectation parses words of an ErrorCount.Label, such as "status 429 capacity_full" or
 // "in_stream@event".
 func parseExpectation(text string) (expectation, error) {
 	words, event := strings.CutSuffix(text, nearEvent)
@@ -31,7 +31,7 @@ func parseExpectation(text string) (expectation, error) {
 	return e, nil
 }
 
-// expected() reports whether a failure at the given time belongs to the test.
+// expected reports whether a failure at the given time is part of the test.
 func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	label := strings.Fields(failure.Label())
 	after := slices.ContainsFunc(f.happened, func(e result.Event) bool { return blames(&e, float64(at)/1e9) })
@@ -41,8 +41,8 @@ func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	})
 }
 
-// blames reports whether failures at the given time are attributed to the event. The time is in
-// seconds since the start of the run.
+// blames reports whether failures at the given time, in seconds since the start of the run, are
+// attributed to the event.
 func blames(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
 	return ran && at >= e.StartS && at < e.EndS+recovery.Seconds()

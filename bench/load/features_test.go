@@ -22,8 +22,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestMix uses every dialect of the engine in one run. The end-to-end tests drive the other
-// dialects through an edge.
+// TestMix uses every dialect of the engine in one run. The end-to-end tests use the other dialects,
+// through an edge.
 func TestMix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
@@ -40,7 +40,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// TestTurns holds conversations, with tools and images.
+// TestTurns plays conversations with tools and images.
 func TestTurns(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true})
 
@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce creates the same workload twice. The second one must miss the cache, unless hits are
+// TestNonce creates the same workload twice. The second run must miss the cache, unless hits are
 // allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -82,7 +82,7 @@ func TestNonce(t *testing.T) {
 	}
 }
 
-// TestPrefix shares prefixes between requests.
+// TestPrefix sends requests with common prefixes.
 func TestPrefix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
@@ -91,7 +91,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTrace replays a trace ten times as fast.
+// TestTrace replays a trace at ten times its speed.
 func TestTrace(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions checks that a call of a recorded session carries the session's name, and is
-// sent after the previous call's answer and the pause.
+// TestTraceOfSessions checks that a call of a recorded session contains the name of the session,
+// and is sent after the previous response and the pause.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -151,7 +151,7 @@ func TestTraceOfSessions(t *testing.T) {
 	}
 }
 
-// TestTimeScale refuses values that make no sense.
+// TestTimeScale checks that values out of range are refused.
 func TestTimeScale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	text := `{"timestamp":0,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":1e9,"input_length":1,"output_length":1}`
@@ -182,7 +182,7 @@ func TestTimeScale(t *testing.T) {
 	}
 }
 
-// TestStages runs a list, and a sweep.
+// TestStages runs a list of stages, and a sweep.
 func TestStages(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	r, _ := bench(t, Options{BaseURL: e.URL(), MaxConcurrency: []int{1, 2, 4}, NumPrompts: 25, InputLen: "20", OutputLen: "2", Goodput: []string{"ttft:60000"}})
@@ -200,8 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate checks that the search finds the engine's limit without knowing its size, and never
-// uses more clients than requests.
+// TestSaturate checks that the search finds the limit of an engine of unknown size, and never uses
+// more clients than requests.
 func TestSaturate(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
@@ -226,8 +226,8 @@ func TestSaturate(t *testing.T) {
 	}
 }
 
-// TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer
-// than the nominal rate: a random schedule is not the client's fault.
+// TestPoissonIsValid runs short stages with seeds for which Poisson arrivals are more than 5 %
+// fewer than the nominal rate. The verdict must not blame the client for a random schedule.
 func TestPoissonIsValid(t *testing.T) {
 	fastset.LeaveOut(t, "an open loop of several seconds")
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -252,8 +252,9 @@ func TestPoissonIsValid(t *testing.T) {
 	}
 }
 
-// TestSearchAlone starts with one request at a time if no concurrency is given. If even one request
-// is too much, the report says so and the exit code is exit.Threshold.
+// TestSearchAlone checks that a search without a given concurrency starts with one request at a
+// time. If even one request at a time is too much, the report mentions this and the exit code is
+// exit.Threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -272,8 +273,8 @@ func TestSearchAlone(t *testing.T) {
 	}
 }
 
-// TestSearch looks for the highest rate of an engine that can serve at most 40 requests a second. A
-// busy machine can only lower the result, so the best of three runs counts.
+// TestSearch searches for the highest rate of an engine that can serve at most 40 requests per
+// second. A busy machine can only lower the result, so the best of three runs counts.
 func TestSearch(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	t.Parallel()
@@ -288,7 +289,7 @@ func TestSearch(t *testing.T) {
 	t.Errorf("search: %+v of an engine with a limit of 40", s)
 }
 
-// TestCompareURL finds how much more time a slower target takes.
+// TestCompareURL measures how much longer a slower target takes.
 func TestCompareURL(t *testing.T) {
 	fastset.LeaveOut(t, "a comparison over a network")
 	t.Parallel()
@@ -305,7 +306,7 @@ func TestCompareURL(t *testing.T) {
 	}
 }
 
-// TestLeave makes clients leave, and checks that the engine frees their slots.
+// TestLeave makes clients disconnect, and checks that the engine frees their slots.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
@@ -327,7 +328,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// failing is a fleet of one engine, which answers 503 after the event "fail".
+// failing is a fleet with one engine, which answers 503 after the event "fail".
 type failing struct{ engine string }
 
 func (f failing) Do(context.Context, string) (string, error) {
@@ -338,8 +339,8 @@ func (f failing) Do(context.Context, string) (string, error) {
 	return "fails", err
 }
 
-// TestEvents runs an event in the middle of a run and counts the failures after it. Failures that
-// belong to the test are counted separately.
+// TestEvents triggers an event in the middle of a run and counts the failures that follow. Expected
+// failures are counted separately.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -353,7 +354,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestTokenSources counts tokens for a target that reports no usage.
+// TestTokenSources counts tokens at a target that reports no usage.
 func TestTokenSources(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -381,7 +382,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestLostTokens finds the one stream that lacks a token.
+// TestLostTokens finds the only stream that lacks a token.
 func TestLostTokens(t *testing.T) {
 	var samples []client.Sample
 	for i := range 30 {
@@ -400,7 +401,7 @@ func TestLostTokens(t *testing.T) {
 	}
 }
 
-// TestLoadIsInTheResult checks the result members that notes compare.
+// TestLoadIsInTheResult checks the members of a result that notes compare.
 func TestLoadIsInTheResult(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {

@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// Count is a number of requests, above 0. Its zero value stands for the default, so a flag of 0 is
-// refused.
+// Count is a positive number of requests. Zero would mean the default, so a flag of 0 is an error.
 type Count int
 
-// Span is a duration above 0. A flag of 0 is refused as for Count, because a run of 0 s would
-// otherwise become a run of 20 s.
+// Span is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s would become
+// a run of 20 s.
 type Span time.Duration
 
-// Factor stretches the times of a trace. A flag of 0 is refused as for Count.
+// Factor scales the times of a trace. A flag of 0 is an error.
 type Factor float64
 
-// The limits of a Factor: at the lower limit a day takes a minute and a half, at the upper limit a
+// Bounds of a Factor. At the lower bound, a day takes a minute and a half. At the upper bound, a
 // minute takes most of a day.
 const (
 	leastFactor = 0.001
@@ -28,7 +27,7 @@ const (
 
 var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", leastFactor, mostFactor)
 
-// UnmarshalText implements encoding.TextUnmarshaler, which reads flags.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (f *Factor) UnmarshalText(text []byte) error {
 	part, whole, fraction := strings.Cut(string(text), "/")
 	v, err := strconv.ParseFloat(part, 64)
@@ -46,7 +45,7 @@ func (f *Factor) UnmarshalText(text []byte) error {
 
 var errNotPositive = errors.New("want more than 0")
 
-// UnmarshalText implements encoding.TextUnmarshaler, which reads flags.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (c *Count) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil {
@@ -59,7 +58,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, which reads flags.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Span) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil {

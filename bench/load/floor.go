@@ -11,17 +11,17 @@ import (
 	"penstock/bench/result"
 )
 
-// Sizes of the two measurements of the floor.
+// Sizes of the two floor measurements.
 const (
 	floorRounds  = 300 // short requests, one after another
-	floorStreams = 16  // streams, side by side
-	floorTokens  = 50  // tokens of each stream
+	floorStreams = 16  // concurrent streams
+	floorTokens  = 50  // tokens per stream
 	floorGap     = 10 * time.Millisecond
 )
 
-// measureClientOverhead measures the client's own times with a server in this process that answers
-// at once: first with requests one by one, then with streams whose tokens arrive 10 ms apart. It
-// takes about a second.
+// measureClientOverhead measures the client's latencies against a server in this process that
+// responds immediately. It first sends single requests, and then opens streams whose tokens arrive
+// 10 ms apart. The measurement takes about a second.
 func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	server, err := startNoopServer(1, 0)
 	if err != nil {
@@ -59,8 +59,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// probeNull runs the given number of clients (side) in parallel. Each of them sends the given
-// number of requests (rounds).
+// probeNull runs side clients concurrently, each of which sends rounds requests.
 func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	leaveEvery  = 50 * time.Millisecond // interval of reading the gauge while clients leave
-	leaveSettle = 5 * time.Second       // maximum time for the gauge to fall after the run
-	leaveBound  = 2 * time.Second       // a longer surplus is a leak
+	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
+	leaveSettle = 5 * time.Second       // how long the gauge may take to fall after the run
+	leaveBound  = 2 * time.Second       // a surplus that lasts longer is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge shows whether the server noticed that clients left.
-// It prefers an engine's scraper to the target's own or the edge's. It returns nil if no scraper
-// has a gauge.
+// inFlightGauge returns the scraper whose gauge shows whether the server notices that clients
+// leave. It prefers an engine's scraper to those of the target and the edge. It returns nil if no
+// scraper has a gauge.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
 			readings := s.answered()
-			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // an engine's name may follow the kind
+			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // the name of an engine may follow the kind
 				if _, name, ok := requestsInHand(readings[len(readings)-1].values); ok {
 					return readings, s, name
 				}
@@ -33,7 +33,7 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 	return nil, nil, ""
 }
 
-// leaving reports whether the server noticed that clients had left. It is called after all requests
+// leaving reports whether the server has noticed that clients left. It is called after all requests
 // have ended.
 func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.work.LeaveShare == 0 {
@@ -78,8 +78,8 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	return out
 }
 
-// freed measures, for each departure, the time until the gauge fell to the client's number of open
-// requests, and the longest time that the gauge stayed above that number.
+// freed measures, for each departure, how long the gauge took to fall to the number of requests
+// that the client still had open. longest is how long the gauge was above that number at most.
 func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {

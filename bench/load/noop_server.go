@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// noopServer answers every request at once with a chat stream from memory, so that only the client
-// is measured. A request with X-Null-Tokens gets that many tokens, at intervals of X-Null-Gap.
-// Other requests get the server's defaults.
+// noopServer immediately answers every request with a chat stream from memory, so that only the
+// client is measured. The headers X-Null-Tokens and X-Null-Gap set the number of tokens and the
+// interval between them. If they are missing, the server's defaults apply.
 type noopServer struct {
 	ln     net.Listener
 	tokens int
@@ -43,13 +43,13 @@ func startNoopServer(tokens int, gap time.Duration) (*noopServer, error) {
 
 func (n *noopServer) url() string { return "http://" + n.ln.Addr().String() }
 
-// close stops the server after its clients have closed their connections.
+// close stops the server. The clients must have closed their connections.
 func (n *noopServer) close() {
 	n.ln.Close()
 	n.all.Wait()
 }
 
-// The parts of the stream, each a separate chunk.
+// Parts of the stream. Each is a separate chunk.
 var (
 	nullHead  = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
 	nullToken = nullChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
@@ -67,7 +67,6 @@ func nullTail(tokens int) []byte {
 	return append(out, "0\r\n\r\n"...)
 }
 
-// serve answers the requests of a connection until it ends.
 func (n *noopServer) serve(c net.Conn) {
 	br := bufio.NewReader(c)
 	for {

@@ -2,9 +2,9 @@ package load
 
 import "time"
 
-// Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a
-// member means its default. The help states the default, and settings fills it in. The spelling
-// follows vLLM if vLLM has the option.
+// Options are the settings of a run. They are also the flags of `penstock bench run`. A zero member
+// means the default. The help describes the defaults, and settings fills them in. An option that
+// vLLM also has uses vLLM's name.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
@@ -49,30 +49,31 @@ type Options struct {
 
 	// BaseURL is the target if URL is empty.
 	BaseURL string `kong:"-"`
-	// Header are additional request headers, "Name: value".
+	// Header contains additional request headers, as "Name: value".
 	Header []string `kong:"-"`
-	// Insecure skips the check of the target's certificate.
+	// Insecure disables the verification of the target's certificate.
 	Insecure bool `kong:"-"`
 	// Constant sends the requests of an open loop at equal intervals.
 	Constant bool `kong:"-"`
-	// Warmup is the unmeasured first part of each stage.
+	// Warmup is the unmeasured start of each stage.
 	Warmup time.Duration `kong:"-"`
-	// AllowCache omits the nonce before prompts, so that prompts hit caches of earlier runs.
+	// AllowCache omits the nonce that precedes prompts, so that prompts can hit the caches of
+	// earlier runs.
 	AllowCache bool `kong:"-"`
-	// NoFloor skips the measurement of the client's own floor, which takes a second.
+	// NoFloor skips the measurement of the client's floor, which takes a second.
 	NoFloor bool `kong:"-"`
-	// AdminToken and CompareKey are PENSTOCK_ADMIN_TOKEN and PENSTOCK_COMPARE_KEY.
+	// AdminToken and CompareKey come from PENSTOCK_ADMIN_TOKEN and PENSTOCK_COMPARE_KEY.
 	AdminToken string `kong:"-"`
 	CompareKey string `kong:"-"`
-	// ReadyCheck is the time to wait for the target to answer.
+	// ReadyCheck is how long to wait until the target responds.
 	ReadyCheck time.Duration `kong:"-"`
-	// MaxStages is the number of stages of a sweep (8) and the maximum of a search (12). In a sweep,
-	// the stages with growing numbers of clients count as one.
+	// MaxStages is the number of stages in a sweep (default 8), or the maximum number in a search
+	// (default 12). In a sweep, all stages that increase the number of clients count as one.
 	MaxStages int `kong:"-"`
-	// Spread is the time over which the clients of a closed loop start, one after another.
+	// Spread is the time over which the clients of a closed loop start.
 	Spread time.Duration `kong:"-"`
-	// Events act on Fleet, a scenario's fleet: each has a time in the run and an action for Fleet.Do,
-	// such as "10s:crash gpu-b".
+	// Events act on Fleet, the fleet of a scenario. Each event consists of a time and an action for
+	// Fleet.Do, such as "10s:crash gpu-b".
 	Events []string `kong:"-"`
 	Fleet  Fleet    `kong:"-"`
 }

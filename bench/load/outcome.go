@@ -12,8 +12,8 @@ import (
 	"penstock/bench/result"
 )
 
-// penstock builds our part of the result from the samples. The run adds the parts that samples do
-// not show.
+// penstock builds the load tester's part of the result from the samples. The run adds the
+// information that samples do not contain.
 func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
 		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
@@ -55,7 +55,6 @@ func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	return p
 }
 
-// stageReport returns a stage in the format of the result.
 func (f *findings) stageReport(i int) result.Stage {
 	sp := &f.spans[i]
 	st := result.Stage{
@@ -92,7 +91,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	return st
 }
 
-// load compares the requested load with the delivered one.
+// load compares the requested load with the load that was delivered.
 func (f *findings) load(work *workload.Workload) result.LoadSummary {
 	out := result.LoadSummary{
 		Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{},
@@ -143,7 +142,7 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 	return out
 }
 
-// flat fills in vLLM's part of the result.
+// flat builds vLLM's part of the result.
 func (f *findings) flat(p *result.Penstock) *result.Result {
 	s, t := f.s, &p.Total
 	out := &result.Result{
@@ -189,7 +188,7 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	return out
 }
 
-// audio sets the seconds of transcribed audio per second.
+// audio sets how many seconds of audio were transcribed per second.
 func (f *findings) audio(out *result.Result) {
 	sum := 0.0
 	for i := range f.samples {
@@ -202,7 +201,6 @@ func (f *findings) audio(out *result.Result) {
 	}
 }
 
-// commandLine returns the command without the values of secrets.
 func commandLine(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {

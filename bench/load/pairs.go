@@ -10,14 +10,13 @@ import (
 	"penstock/bench/result"
 )
 
-// The parameters of the bootstrap intervals.
+// Parameters of the bootstrap intervals.
 const (
 	confidence = 0.95
 	resamples  = 2000
 	maxDraws   = 20_000_000
 )
 
-// comparison summarizes the second target, which --compare-url names.
 func (f *findings) comparison(second result.Target, seconds float64) *result.Comparison {
 	out := &result.Comparison{
 		Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds),
@@ -36,7 +35,6 @@ func (f *findings) comparison(second result.Target, seconds float64) *result.Com
 	return out
 }
 
-// pairs returns the values of a measure for both requests of each pair, in ms.
 func (f *findings) pairs(measure string) [][2]float64 {
 	byPair := map[int]*[2]float64{}
 	for i := range f.samples {
@@ -62,9 +60,9 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets by the pairs of a measure. The mean is compared by a bootstrap
-// over pairs, which cancels effects that both sides share. Quantiles are compared by a bootstrap of
-// each side.
+// differences compares two targets, given pairs of values of a measure. For the mean, it uses a
+// bootstrap over pairs, which cancels effects that are common to both targets. For quantiles, it
+// uses a bootstrap of each target.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
@@ -106,8 +104,8 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 	return out
 }
 
-// resampled draws the q-quantile of a bootstrap sample of sorted values without creating the
-// sample, because the rank of an order statistic of n draws has a beta distribution.
+// resampled draws the q-quantile of a bootstrap sample without creating the sample. This is
+// possible because the rank of an order statistic of n draws has a beta distribution.
 func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1

@@ -9,17 +9,16 @@ import (
 	"penstock/bench/result"
 )
 
-// maxPhases is the maximum number of phases of a trace.
 const maxPhases = 12
 
-// phaseLengths are the possible lengths of a trace's phases. If a trace needs longer phases, they
-// last whole hours.
+// phaseLengths are the possible lengths of the phases of a trace. A longer phase lasts a whole
+// number of hours.
 var phaseLengths = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// phaseLength returns the shortest phase length at which maxPhases phases cover d.
+// phaseLength returns the shortest length for which maxPhases phases cover d.
 func phaseLength(d time.Duration) time.Duration {
 	for _, l := range phaseLengths {
 		if d <= maxPhases*l {
@@ -29,8 +28,8 @@ func phaseLength(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(maxPhases*time.Hour))) * time.Hour
 }
 
-// phases describes the work of the fleet in each phase of a replayed trace. A request belongs to
-// the phase in which it was due.
+// phases describes the fleet in each phase of a replayed trace. A request belongs to the phase in
+// which it was due.
 func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	if f.s.DatasetName != "trace" || len(f.spans) == 0 || f.spans[0].sendEnd <= f.spans[0].start {
 		return []result.Phase{}
@@ -50,7 +49,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	out := []result.Phase{}
 	for start := sp.start; start < sp.sendEnd; {
 		end := start + long
-		if sp.sendEnd-end < long/2 { // a short last phase is merged into the one before
+		if sp.sendEnd-end < long/2 { // merge a short last phase into the previous one
 			end = sp.sendEnd
 		}
 		p := f.phase(start, end, end == sp.sendEnd)
@@ -70,7 +69,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	return out
 }
 
-// phase summarizes the requests that were due between start and end. The last phase includes its
+// phase summarises the requests that were due between start and end. The last phase includes its
 // end.
 func (f *findings) phase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}
@@ -104,7 +103,7 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 	return p
 }
 
-// busy returns the mean number of the given requests in flight between two times.
+// busy returns the mean number of requests in flight between two times.
 func busy(samples []*client.Sample, start, end int64) float64 {
 	sum := int64(0)
 	for _, s := range samples {
@@ -115,8 +114,8 @@ func busy(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// waiting returns the number of requests in the engines' queues between two times, as the engines
-// report it: the sum of their means. It is nil if no engine reported the number.
+// waiting returns the mean number of requests that wait in the engines' queues between two times,
+// summed over the engines. It returns nil if no engine has reported the number.
 func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// TestPhases checks the work, queues and cache hits of three engines in each phase.
+// TestPhases checks the load, the queues and the cache hits of three engines in each phase.
 func TestPhases(t *testing.T) {
 	const second = int64(time.Second)
 	at := func(due, end int64, engine string, cached int) client.Sample {
@@ -48,7 +48,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].CachedShare != 0.25 || *p[1].CachedShare != 0 || p[0].InputTokens != 200 || all[3].CachedShare != nil {
 		t.Errorf("cached %v, %v of %d, %v", *p[0].CachedShare, *p[1].CachedShare, p[0].InputTokens, all[3].CachedShare)
 	}
-	// The warm-up's call on c also counts as in flight at its engine.
+	// The warm-up call at c also counts as in flight there.
 	if e := p[0].Engines; math.Abs(e["a"]-0.8) > 1e-9 || e["b"] != 0 || e["c"] != 1 || math.Abs(*p[0].Imbalance-1/0.6) > 1e-9 {
 		t.Errorf("engines %v, imbalance %v", e, *p[0].Imbalance)
 	}
@@ -58,7 +58,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].Waiting != 4 || *p[1].Waiting != 4 || p[2].Waiting != nil {
 		t.Errorf("waiting = %v, %v, %v; want 4, 4 and nothing", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
 	}
-	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third starts at the run's sixth
+	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third starts after a sixth of the run
 	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
 		t.Errorf("phases of 12.3 s = %+v, want 6 that end after that", all)
 	}

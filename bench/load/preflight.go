@@ -14,14 +14,14 @@ import (
 	"penstock/bench/result"
 )
 
-// usual lists the local addresses that discover tries: first an edge, then engines.
+// usual lists the local addresses that discover tries, edges before engines.
 var usual = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
 	"http://127.0.0.1:8080",
 	"http://127.0.0.1:30000", "http://127.0.0.1:11434", "http://127.0.0.1:1234",
 }
 
-// discover finds a target on the usual ports of this machine.
+// discover finds a target on this machine by trying the usual ports.
 func discover(ctx context.Context) (string, error) {
 	for _, base := range usual {
 		t, err := client.NewTarget(base, false, nil)
@@ -38,15 +38,15 @@ func discover(ctx context.Context) (string, error) {
 	return "", exit.Usagef("no edge and no engine answers on the usual ports of this machine: name the target, as in 'penstock bench http://HOST:PORT', or start one with 'penstock' or 'penstock sim'")
 }
 
-// preflight examines the targets before the run: whether they answer, whether the key is right,
-// whether the model exists, and which other facts can be learned. It stores its results in the
-// workload and in engines. Every error is one line with the code exit.Usage.
+// preflight checks the targets before the run. It checks that they respond, the key is valid and
+// the model exists. It stores its findings in the workload and in engines. Each error is one line
+// with the code exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
 	work *workload.Workload
 
-	engines [2]string // of the targets
+	engines [2]string // kinds of the targets
 }
 
 func (f *preflight) run(ctx context.Context) error {
@@ -79,10 +79,10 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// try sends a short request in a dialect, so that an error is reported once before the load and not
-// ten thousand times during the load.
+// try sends two short requests in a dialect. An error is then reported once before the load and not
+// ten thousand times.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
-	var points [2][2]float64 // words sent, and the tokens that they made
+	var points [2][2]float64 // number of words sent, and of their tokens
 	for i, words := range []int{20, 220} {
 		q := f.work.Trial(-1-i-2*target, d, model, target, words)
 		s := client.NewSample(q, warm, f.send.Clock.Now())
@@ -92,7 +92,7 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 			return ctx.Err()
 		}
 		if q.Stream && !d.Tokens && (s.Status == 400 || s.Status == 422 || !s.Stream) {
-			f.work.Unstreamed[d] = true // the stream was refused, or the answer was not streamed
+			f.work.Unstreamed[d] = true // the stream was refused, or the response was not streamed
 			if s.Status != 200 {
 				return f.try(ctx, target, d, model, list)
 			}
@@ -111,11 +111,10 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 	return nil
 }
 
-// modelFlags are the flags that name the model of each target.
 var modelFlags = [...]string{"--model", "--compare-model"}
 
-// refusal returns the error for a first request that failed; nil if it succeeded, or if the target
-// was only busy.
+// refusal returns the error of a failed first request. It returns nil if the request succeeded or
+// the target was only busy.
 func refusal(s *client.Sample, target int, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {
@@ -140,8 +139,7 @@ func refusal(s *client.Sample, target int, base, model string, list []string) er
 		result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
 }
 
-// estimateTokens fills in the numbers of tokens that the target did not report for a completed
-// request.
+// estimateTokens estimates the token counts that the target did not report for a completed request.
 func estimateTokens(q *client.Request, p *client.Reply, s *client.Sample) {
 	n := &s.Tokens
 	if n.In < 0 && q.D.Prompt {

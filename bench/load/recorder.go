@@ -9,10 +9,10 @@ import (
 	"penstock/bench/result"
 )
 
-// recorder records events while they happen. It is safe for concurrent use.
+// recorder records events as they happen. It is safe for concurrent use.
 type recorder struct {
 	series *series
-	waited atomic.Int64 // ns that clients of closed loops have waited for Retry-After
+	waited atomic.Int64 // total time in ns that clients of closed loops have waited for Retry-After
 
 	mu      sync.Mutex
 	samples []client.Sample
@@ -20,7 +20,7 @@ type recorder struct {
 	ttfts   result.Histogram // for clients that leave during prefill
 }
 
-// gapKey identifies the finest group for which gaps are counted. Coarser groups are sums.
+// gapKey identifies the smallest group of gaps. Larger groups are sums of these.
 type gapKey struct {
 	stage    int
 	dialect  *client.Dialect
@@ -32,7 +32,7 @@ func newRecorder() *recorder {
 	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
 }
 
-// FirstToken implements client's observer.
+// FirstToken implements the client's observer.
 func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
 	key := gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
 	r.mu.Lock()
@@ -48,7 +48,7 @@ func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
 	return c
 }
 
-// Token implements client's observer.
+// Token implements the client's observer.
 func (r *recorder) Token(s *client.Sample, at, gap int64) {
 	if s.Target == 0 {
 		r.series.token(at, gap)
@@ -61,7 +61,7 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill returns the waiting time of a client that leaves during prefill.
+// halfPrefill returns how long a client waits that leaves during the prefill.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,14 +77,12 @@ type counters struct {
 	stage                                   atomic.Pointer[string]
 }
 
-// begin counts a request in flight.
 func (c *counters) begin() {
 	now := c.inFlight.Add(1)
 	for old := c.peak.Load(); now > old && !c.peak.CompareAndSwap(old, now); old = c.peak.Load() {
 	}
 }
 
-// end counts the outcome of a request.
 func (c *counters) end(s *client.Sample) {
 	c.inFlight.Add(-1)
 	switch {

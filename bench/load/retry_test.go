@@ -14,7 +14,7 @@ import (
 	"penstock/bench/sim"
 )
 
-// TestRetryAfter checks that a refused client in a closed loop waits as long as the target says,
+// TestRetryAfter checks that a refused client in a closed loop waits for the target's Retry-After,
 // but at most until the end of the run.
 func TestRetryAfter(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -25,7 +25,7 @@ func TestRetryAfter(t *testing.T) {
 	pass := httputil.NewSingleHostReverseProxy(engine)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte(`":77`)) { // the preflight asks for fewer tokens
+		if bytes.Contains(body, []byte(`":77`)) { // the preflight requests fewer tokens
 			w.Header().Set("Retry-After", "600")
 			w.WriteHeader(http.StatusTooManyRequests)
 			return

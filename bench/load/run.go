@@ -13,7 +13,6 @@ import (
 	"penstock/bench/result"
 )
 
-// run is one run of the load tester.
 type run struct {
 	s     *settings
 	send  *client.Sender
@@ -23,7 +22,7 @@ type run struct {
 	meter cpuMeter
 }
 
-// newRun prepares a run: it sets up targets and workload, and sends nothing.
+// newRun sets up the targets and the workload. It sends nothing.
 func newRun(s *settings) (*run, error) {
 	r := &run{s: s, rec: newRecorder()}
 	r.send = &client.Sender{
@@ -53,14 +52,13 @@ func newRun(s *settings) (*run, error) {
 	return r, nil
 }
 
-// driver returns the driver that sends the load of the run.
 func (r *run) driver() *driver {
 	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
-// Run measures and returns the result. If ctx ends before the run, the result covers only the time
-// until then and says so. Run calls progress, unless nil, about once a second. Errors are
-// *exit.Error.
+// Run measures and returns the result. If ctx ends early, the result covers the time until then and
+// is marked as interrupted. If progress is not nil, Run calls it about once a second. All errors
+// are *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {
@@ -106,7 +104,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 	return out, records, nil
 }
 
-// measure runs the load, and all measurements during it.
+// measure sends the load and runs all other measurements concurrently.
 func (r *run) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
 	scrapers, err := newScrapers(ctx, r.s, r.send.Targets[0], r.send.Clock, &r.live.inFlight)
 	if err != nil {
@@ -117,7 +115,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 		every = leaveEvery
 	}
 	started := time.Now()
-	r.send.Clock.Start = started // the run starts here
+	r.send.Clock.Start = started // the clock of the run starts here
 	r.rec = newRecorder()
 	r.send.Watch = r.rec
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -171,14 +169,14 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	return out, nil
 }
 
-// lostTokens marks streams with fewer token events than tokens, if nearly all other streams of the
-// same target and dialect have one event per token: the missing events were lost. If an engine puts
-// several tokens into an event, losses cannot be detected.
+// lostTokens marks streams that have fewer token events than tokens, if nearly all other streams of
+// the same target and dialect have one event per token. If an engine puts more than one token into
+// an event, losses cannot be detected.
 func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect
 		target uint8
-		model  int // groups streams by their end: some engines count the token that ends the text
+		model  int // groups streams by finish reason, because some engines count the token that ends the text
 	}
 	gaps := map[key]map[int]int{}
 	finishes := map[string]int{}

@@ -39,8 +39,8 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	return r, records
 }
 
-// oversleeping measures, until mean is called, how many milliseconds late a goroutine that only
-// sleeps wakes up.
+// oversleeping measures by how many milliseconds a goroutine that only sleeps wakes up late. It
+// does so until mean is called.
 func oversleeping() (mean func() float64) {
 	const nap = 5 * time.Millisecond
 	end, result := make(chan struct{}), make(chan float64)
@@ -64,9 +64,9 @@ func oversleeping() (mean func() float64) {
 	}
 }
 
-// TestKnownTimes measures an engine whose times are known. A busy machine can only make a run
-// worse, so the best of six runs counts. It may also delay every step of the engine and the client
-// by ten times the delay of a goroutine that only sleeps.
+// TestKnownTimes measures an engine whose times are known. A busy machine can only worsen a run, so
+// the best of six runs counts. The machine may also delay every step of the engine and the client
+// by up to ten times the delay of a goroutine that only sleeps.
 func TestKnownTimes(t *testing.T) {
 	fastset.LeaveOut(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms
@@ -94,8 +94,7 @@ func TestKnownTimes(t *testing.T) {
 	t.Errorf("%s; want TTFT %v, ITL %v within 2 %%", last, ttft, itl)
 }
 
-// stalling answers chat streams of one token at once, except during one second, in which it answers
-// nothing.
+// stalling answers chat streams of one token immediately. During one second, it answers nothing.
 type stalling struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -121,8 +120,9 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// TestStall checks the purpose of an open loop: every request due during a server's one-second
-// stall shows the stall, even if the client may have only one request in flight.
+// TestStall checks the purpose of an open loop: every request that is due during a server's stall
+// of one second reflects the stall. This holds even if the client may have only one request in
+// flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
@@ -143,8 +143,8 @@ func stall(t *testing.T, limit []int) {
 	if r.Failed != 0 || len(records) < 140 {
 		t.Fatalf("failed %d of %d", r.Failed, len(records))
 	}
-	// A third of the requests were due during the stall, and half of these waited more than half a
-	// second.
+	// A third of the requests were due during the stall, and half of these waited for more than
+	// half a second.
 	got := r.Penstock.Total.Latency[result.TTFTFromSchedule]
 	if p := got.Percentile(90); p < 500 || got.Max < 900 {
 		t.Errorf("limit %v: TTFT from schedule p90 %.0f ms, max %.0f ms: the stall is not seen", limit, p, got.Max)
@@ -205,8 +205,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestFaults checks how a run reports streams with an engine's faults: the kind of failure, and the
-// stream's fault.
+// TestFaults checks what a run reports about streams with an engine's faults: the kind of failure,
+// and the fault of the stream.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{
@@ -264,8 +264,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHalfHead checks that a server that stops in the middle of a head counts as a timeout, not as
-// invalid HTTP.
+// TestHalfHead checks that a server that stops in the middle of a head counts as a timeout and not
+// as invalid HTTP.
 func TestHalfHead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -297,7 +297,7 @@ func TestHalfHead(t *testing.T) {
 }
 
 // TestIdleClosed sends on connections that the engine closes after a short idle time. No request
-// may fail because of that.
+// may fail for this reason.
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{KeepAlive: 50 * time.Millisecond})

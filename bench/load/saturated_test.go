@@ -17,9 +17,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestClientIsTheLimit runs the real program on one processor against a server that costs next to
-// nothing. If the load is as high as the program can send, the verdict says that the program
-// measured itself. If the load is low, the verdict does not.
+// TestClientIsTheLimit runs the real program on one processor against a server that needs almost no
+// CPU time. If the load is as high as the program can send, the verdict says that the program has
+// measured itself. If the load is low, the verdict does not say so.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)
@@ -43,7 +43,7 @@ func TestClientIsTheLimit(t *testing.T) {
 			}
 			defer server.close()
 			var found bool
-			for range 12 { // other programs may leave too little time even for such a client
+			for range 12 { // other programs may leave too little CPU time even for a low load
 				r, out, err := limited(t, program, []string{"-c", c.clients, server.url()})
 				client, v := r.Penstock.Client, r.Penstock.Verdict
 				if client.GOMAXPROCS != 1 || r.Completed < 20 {

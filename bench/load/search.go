@@ -10,20 +10,19 @@ import (
 	"penstock/bench/result"
 )
 
-// knee is the fraction of the offered load that a target must serve. If it serves less, it is
-// saturated.
+// knee is the fraction of the offered load that a target must complete to count as unsaturated.
 const knee = 0.95
 
-// outcome judges a finished stage for the choice of the next one.
+// outcome is the judgement on a finished stage. It determines the next stage.
 type outcome struct {
-	rate   float64 // the requested rate; for a closed loop, the achieved one
-	done   float64 // completed per second
+	rate   float64 // the requested rate; in a closed loop, the rate that was reached
+	done   float64 // completed requests per second
 	closed bool
 	met    bool
 	broke  []string
 }
 
-// drive runs all stages, as the flags list them or as a sweep or a search chooses them.
+// drive runs all stages: those in the flags, or those that a sweep or a search chooses.
 func (d *driver) drive(ctx context.Context) *result.Search {
 	switch d.s.Profile {
 	case "sweep":
@@ -40,9 +39,9 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep first measures one request at a time. Then it measures as many concurrent requests as
-// --max-concurrency allows, or growing numbers until throughput stops growing. Finally it measures
-// evenly spaced rates between the two throughputs.
+// sweep first measures one request at a time. It then measures --max-concurrency concurrent
+// requests or, if that is not given, growing numbers until the throughput no longer grows. Finally
+// it measures evenly spaced rates between the two throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	closed := func(clients int) float64 {
@@ -67,15 +66,15 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep starts with firstClients clients, and repeats with four times as many, up to mostClients,
-// until a step gains less than a quarter in answers per second.
+// A sweep starts with firstClients clients. It quadruples their number, up to mostClients, until
+// the throughput grows by less than a quarter.
 const (
 	firstClients = 8
 	mostClients  = 1024
 )
 
-// saturate measures the throughput with growing numbers of clients, up to most, until more clients
-// gain almost nothing. It returns the highest throughput.
+// saturate measures the throughput with growing numbers of clients, up to most, until the
+// throughput hardly grows. It returns the highest throughput.
 func saturate(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(firstClients, most); ; n = min(4*n, most) {
 		done := measure(n)
@@ -86,9 +85,9 @@ func saturate(most int, measure func(clients int) float64) (highest float64) {
 	}
 }
 
-// search finds the highest rate that meets the objectives. It starts with the rate in the flags or
-// with startingRate() and doubles the rate until an objective is broken. Then it halves the
-// interval until the interval is less than 5 % wide. It gives up at an eighth of its starting rate.
+// search finds the highest rate that meets the objectives. It starts with the rate in the flags, or
+// with startingRate, and doubles the rate until an objective is missed. It then halves the interval
+// until it is less than 5 % wide. It gives up at an eighth of the starting rate.
 func (d *driver) search(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -121,9 +120,9 @@ func (d *driver) search(ctx context.Context) *result.Search {
 	return d.findings().outcomes("search")
 }
 
-// startingRate returns the throughput of a closed loop that meets the objectives. It tries
-// --max-concurrency if that was given, and then one request at a time. It returns 0 if even one
-// request at a time does not meet the objectives, because then no rate does.
+// startingRate returns the throughput of a closed loop that meets the objectives. It first tries
+// --max-concurrency, if that is given, and then one request at a time. If even one request at a
+// time misses the objectives, no rate meets them, and startingRate returns 0.
 func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
@@ -143,7 +142,7 @@ func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	return 0
 }
 
-// round keeps three digits, so that rates are readable.
+// round rounds v to three significant digits, so that rates are readable.
 func round(v float64) float64 {
 	if v <= 0 {
 		return 0
@@ -152,7 +151,7 @@ func round(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
-// findings returns the findings after the completed stages.
+// findings evaluates the completed stages.
 func (d *driver) findings() *findings {
 	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
 }
@@ -161,7 +160,7 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
 
-// outcome judges a stage: 99 of 100 requests must be good, the error rate must be within its limit,
+// outcome judges a stage. 99 of 100 requests must be good, the error rate must be within its limit,
 // and the load must have been delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
@@ -181,9 +180,9 @@ func (f *findings) outcome(stage int) outcome {
 	return o
 }
 
-// falling reports whether a stage fell further and further behind. A saturated target answers later
-// and later: the last third of the requests took at least one and a half times as long as the
-// middle third. (The first third found an idle target.)
+// falling reports whether a stage fell further and further behind. It compares requests by time:
+// the requests in the last third must have taken at least one and a half times as long as those in
+// the middle third. It ignores the first third, because the target was idle at first.
 func (f *findings) falling(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {
@@ -205,8 +204,8 @@ func (f *findings) falling(stage int) bool {
 	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
 }
 
-// broken returns the objectives that a summary does not meet. It judges a latency by its p99, and
-// errors by their rate.
+// broken returns the objectives that a summary misses. It judges latencies by their p99, and errors
+// by their rate.
 func (s *settings) broken(sum *result.Summary) []string {
 	out := []string{}
 	bounded := false
@@ -228,7 +227,7 @@ func (s *settings) broken(sum *result.Summary) []string {
 	return out
 }
 
-// outcomes summarizes a sweep or a search.
+// outcomes summarises a sweep or a search.
 func (f *findings) outcomes(profile string) *result.Search {
 	out := &result.Search{Profile: profile, Broke: []string{}}
 	best, limit, kneeRate := 0.0, math.Inf(1), 0.0

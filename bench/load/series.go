@@ -12,16 +12,16 @@ import (
 	"penstock/bench/result"
 )
 
-// maxIntervals is the length at which a series halves its resolution.
+// maxIntervals is the number of intervals at which a series halves its resolution.
 const maxIntervals = 1200
 
-// series counts events as they happen: tokens and gaps for each second. Values of whole requests
-// are added at the end, from the samples. It is safe for concurrent use.
+// series counts tokens and gaps per time interval as they occur. Values of whole requests are added
+// at the end, from the samples. It is safe for concurrent use.
 type series struct {
 	mu       sync.Mutex
-	interval int64 // ns
+	interval int64 // in ns
 	tokens   []float64
-	gaps     []*hdrhistogram.Histogram // in microseconds, 2 digits; nil if empty
+	gaps     []*hdrhistogram.Histogram // in microseconds, with 2 digits; nil: empty
 	total    int64
 }
 
@@ -40,7 +40,7 @@ func (s *series) at(ns int64) int {
 	return i
 }
 
-// halve merges each pair of neighbouring intervals.
+// halve merges each pair of adjacent intervals.
 func (s *series) halve() {
 	s.interval *= 2
 	n := (len(s.tokens) + 1) / 2
@@ -58,7 +58,7 @@ func (s *series) halve() {
 	s.tokens, s.gaps = s.tokens[:n], s.gaps[:n]
 }
 
-// token counts an event with a token, and the gap before it unless it is None.
+// token counts a token event and its gap, which may be None.
 func (s *series) token(at, gap int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,15 +74,15 @@ func (s *series) token(at, gap int64) {
 	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail: the value is in range
 }
 
-// seen returns the number of token events so far.
+// seen returns how many token events have occurred so far.
 func (s *series) seen() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
-// columns builds the series of the result. Token events are scaled to tokens by the requests'
-// counts.
+// columns returns the series for the result. It scales token events to tokens, using the token
+// counts of the requests.
 func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +117,7 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	return out
 }
 
-// countRequests adds the values that belong to whole requests to each interval: their number,
-// latencies and tokens.
+// countRequests adds the numbers of requests, their latencies and their tokens to each interval.
 func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
@@ -173,8 +172,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles returns the percentiles of each interval as columns, in ms. Each value is limited to
-// the interval's maximum. Percentile 100 is named max.
+// percentiles returns the percentiles for each interval as columns, in ms. No value exceeds the
+// interval's maximum. Percentile 100 is named max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
@@ -188,7 +187,7 @@ func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)
 	return out
 }
 
-// inFlight sets the highest number of requests in flight in each interval.
+// inFlight stores the highest number of requests in flight in each interval.
 func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 	type change struct {
 		at int64
@@ -212,7 +211,7 @@ func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 }
 
-// best returns the highest rate of any interval, or NaN if there is none.
+// best returns the highest rate of any interval, or NaN.
 func best(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {

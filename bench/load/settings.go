@@ -15,13 +15,13 @@ import (
 	"penstock/bench/result"
 )
 
-// settings are Options after all checks.
+// settings are Options that were checked and completed with defaults.
 type settings struct {
 	Options
 	work       workload.Spec
 	stages     []stageSpec
 	closed     bool
-	rampFrom   float64 // rampFrom and rampTo are the rates of --ramp; 0: none
+	rampFrom   float64 // rates of --ramp; 0: none
 	rampTo     float64
 	objectives []result.Objective
 	events     []event
@@ -29,7 +29,7 @@ type settings struct {
 	leaveText  string
 }
 
-// stageSpec is the load of a stage. A rate of 0 means a closed loop.
+// stageSpec is the load of a stage. If the rate is 0, the load is a closed loop.
 type stageSpec struct {
 	rate        float64
 	concurrency int // 0: no limit
@@ -41,7 +41,8 @@ type stageSpec struct {
 // Objective matches a value of --goodput.
 var Objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
-// Validate checks the options and fills in the defaults. Errors are *exit.Error with exit.Usage.
+// Validate checks the options and fills in the defaults. Its errors are *exit.Error with
+// exit.Usage.
 func (o Options) Validate() (*settings, error) {
 	s := &settings{Options: o}
 	s.BaseURL = cmp.Or(s.URL, s.BaseURL)
@@ -78,7 +79,7 @@ func (s *settings) dialects() error {
 	return nil
 }
 
-// bounds checks the options that need no context.
+// bounds checks each option alone.
 func (s *settings) bounds() error {
 	for _, rule := range []struct {
 		broken bool
@@ -196,7 +197,7 @@ func (s *settings) workload() (err error) {
 // objectiveNames are the measures of --goodput.
 var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, "error_rate"}
 
-// ParseObjectives reads the values of --goodput.
+// ParseObjectives parses the values of --goodput.
 func ParseObjectives(goodput []string) (out []result.Objective, err error) {
 	for _, g := range goodput {
 		m := Objective.FindStringSubmatch(g)
@@ -225,7 +226,6 @@ func (s *settings) result() (err error) {
 	return nil
 }
 
-// departures reads the flags for the clients that leave early.
 func (s *settings) departures() (err error) {
 	share, when, _ := strings.Cut(s.LeaveShare, "@")
 	s.work.LeaveShare, err = strconv.ParseFloat(cmp.Or(share, "0"), 64)
@@ -249,7 +249,6 @@ func (s *settings) departures() (err error) {
 	return nil
 }
 
-// timeline reads departures, events and the failures that belong to the test.
 func (s *settings) timeline() error {
 	if err := s.departures(); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// driver sends the load, one stage after another.
 type driver struct {
 	s     *settings
 	send  *client.Sender
@@ -22,23 +21,21 @@ type driver struct {
 	spans []span
 }
 
-// span describes a stage that was run.
+// span is a completed stage.
 type span struct {
 	spec       stageSpec
 	name       string
-	start, end int64 // measured part: from its start to its last answer
-	sendEnd    int64 // end of sending within the measured part
-	scheduled  int   // arrivals of an open loop's schedule at the first target, in the measured part
+	start, end int64 // the measured part, which ends with its last response
+	sendEnd    int64 // end of sending in the measured part
+	scheduled  int   // number of scheduled arrivals for the first target in the measured part of an open loop
 	cpu        cpuSpan
 }
 
-// seconds returns the wall time of the measured part.
 func (sp *span) seconds() float64 { return float64(sp.end-sp.start) / 1e9 }
 
-// wires are the bodies of requests that wait to be sent.
 var wires = sync.Pool{New: func() any { return new([]byte) }}
 
-// pendingRequest is a request with its body and its stage.
+// pendingRequest is a request together with its encoded body and its stage.
 type pendingRequest struct {
 	q     *client.Request
 	wire  *[]byte
@@ -51,9 +48,9 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 	return pendingRequest{q, wire, stage}
 }
 
-// perform sends the requests of a session. The first request is due at scheduled. If slots is not
-// nil, each request takes a slot and returns it. Latencies from the schedule include the wait for a
-// slot. perform returns the last answer's Retry-After.
+// perform sends the requests of a session. The first one is due at scheduled. If slots is not nil,
+// each request must acquire a slot, and latencies from the schedule include this wait. perform
+// returns the Retry-After of the last response.
 func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
@@ -89,7 +86,7 @@ func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64,
 	}
 }
 
-// sleep waits, and reports false if ctx ended first.
+// sleep waits for d, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -104,10 +101,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// warm is the warm-up stage, whose requests are not measured.
+// warm is the stage number of requests that are not measured.
 const warm = -1
 
-// stage runs one stage to its last answer and records its span.
+// stage runs one stage until its last response, and records its span.
 func (d *driver) stage(ctx context.Context, spec stageSpec) {
 	index := len(d.spans)
 	sp := span{spec: spec, name: spec.name()}
@@ -130,7 +127,6 @@ func (d *driver) stage(ctx context.Context, spec stageSpec) {
 	d.spans = append(d.spans, sp)
 }
 
-// name returns the name of the stage.
 func (s stageSpec) name() string {
 	text := ""
 	switch {
@@ -148,8 +144,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage in which a request counts. at is the request's due time, counted from
-// the start of the stage.
+// measured returns the stage to which a request belongs. at is when the request is due, counted
+// from the start of the stage.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm
@@ -157,7 +153,8 @@ func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	return index
 }
 
-// length returns the time for which a stage sends, or the longest duration if the stage has no end.
+// length returns for how long a stage sends requests, or the maximum duration if the stage has no
+// end.
 func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
@@ -177,7 +174,7 @@ type openLoop struct {
 	sp *span
 }
 
-// due counts a request of the schedule.
+// due counts a scheduled request.
 func (o *openLoop) due(j *pendingRequest, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,7 +186,7 @@ func (o *openLoop) due(j *pendingRequest, at int64) {
 	}
 }
 
-// count returns the number of lines of a trace to play.
+// count returns how many lines of the trace to play.
 func (o *openLoop) count() int {
 	if o.spec.count > 0 {
 		return o.spec.count
@@ -197,7 +194,7 @@ func (o *openLoop) count() int {
 	return math.MaxInt
 }
 
-// open runs an open loop: requests are sent at the pacer's times, whatever happens to earlier
+// open runs an open loop. It sends requests at the times of the pacer, regardless of earlier
 // requests.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
@@ -208,7 +205,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	p := d.pacer(spec, index)
 	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
 		stage := d.measured(spec, at, index)
-		j := newPendingRequest(d.work.Take(), stage) // created before it is due, so that its creation delays nothing
+		j := newPendingRequest(d.work.Take(), stage) // created before it is due, so that creating it causes no delay
 		due := begin + int64(at)
 		if !sleep(ctx, time.Duration(due-now())) {
 			break
@@ -217,7 +214,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 		o.all.Go(func() { d.session(ctx, j, due, o) })
 	}
 	if d.s.DatasetName == "trace" {
-		o.all.Wait() // calls that follow other calls come later
+		o.all.Wait() // includes calls that follow other calls
 	}
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)
@@ -228,7 +225,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	o.all.Wait()
 }
 
-// session sends a request and, in a trace, the calls that follow it, each after its client's think
+// session sends a request. In a trace, it also sends the calls that follow it, each after its think
 // time.
 func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
 	d.perform(ctx, j, due, o.slots)
@@ -247,7 +244,7 @@ func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *op
 	}
 }
 
-// shape returns the shape of the gamma distribution of arrivals: 1 is Poisson.
+// shape returns the shape of the gamma distribution of the arrivals. Shape 1 is Poisson.
 func (s *settings) shape() float64 {
 	if s.Constant {
 		return math.Inf(1)
@@ -255,7 +252,6 @@ func (s *settings) shape() float64 {
 	return 1
 }
 
-// pacer returns the pacer of a stage.
 func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 	switch {
 	case d.s.DatasetName == "trace":
@@ -276,8 +272,8 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.shape(), spec.count)
 }
 
-// closed runs a closed loop: each client sends its next request when the answer to the last one is
-// complete.
+// closed runs a closed loop, in which each client sends its next request after the response to the
+// previous one.
 func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)

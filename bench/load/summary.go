@@ -8,8 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// findings holds the records of a run and their evaluation. It is read when no request is in
-// flight.
+// findings contains the records of a run and evaluates them. They must not be read while a request
+// is in flight.
 type findings struct {
 	s        *settings
 	samples  []client.Sample
@@ -21,10 +21,10 @@ type findings struct {
 // group selects samples for a summary.
 type group func(gapKey) bool
 
-// keyOf returns the finest group of a sample.
+// keyOf returns the smallest group to which a sample belongs.
 func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary summarizes the samples of a group. Rates are relative to seconds, the wall time.
+// summary summarises the samples of a group. seconds is the wall time to which the rates refer.
 func (f *findings) summary(in group, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
@@ -105,8 +105,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	return out
 }
 
-// statusOf returns the status that explains a failure. It returns 0 for status 200, which explains
-// no failure.
+// statusOf returns the status that explains a failure, or 0 if the status is 200.
 func statusOf(s *client.Sample) int {
 	if s.Err == result.ErrStatus {
 		return s.Status
@@ -114,7 +113,7 @@ func statusOf(s *client.Sample) int {
 	return 0
 }
 
-// tally adds up everything except latencies.
+// tally contains the sums of all values but latencies.
 type tally struct {
 	good              int
 	in, out           int64
@@ -126,7 +125,6 @@ type tally struct {
 	latency           float64 // in seconds
 }
 
-// add adds a completed request.
 func (t *tally) add(s *client.Sample) {
 	if s.Tokens.In >= 0 {
 		t.in += int64(s.Tokens.In)
@@ -152,7 +150,6 @@ func (t *tally) add(s *client.Sample) {
 	t.latency += float64(s.At.End-s.At.Sent) / 1e9
 }
 
-// why explains why a measure has no sample.
 func (t *tally) why(measure string, completed int) string {
 	switch {
 	case completed == 0 && measure != result.ScheduleDelay && measure != result.Connect:
@@ -173,7 +170,6 @@ func (t *tally) why(measure string, completed int) string {
 	return "no answer had two tokens in different reads"
 }
 
-// fillRates fills in the rates.
 func (t *tally) fillRates(out *result.Summary, objectives []result.Objective) {
 	missing := func(reason string, names ...string) {
 		for _, n := range names {

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled lists the metrics that are kept from a page, because operators look at them when
-// latencies rise. Values of several label sets are added up.
+// sampled lists the metrics to record. They are those that operators check when latencies rise. The
+// values for all label sets are added up.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -27,15 +27,15 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// These metrics of an edge count the calls that it moved to another engine: calls whose client had
-// received nothing yet, and streams that another engine continued.
+// Metrics in which an edge counts the calls that it moved to another engine. These are calls whose
+// client had received nothing, and streams that another engine continued.
 const (
 	callsMoved     = "penstock_calls_moved_total"
 	streamsResumed = "penstock_streams_resumed_total"
 )
 
-// inFlightGauges are groups of gauges whose sum is the number of requests that a server has, each
-// named by its first gauge.
+// inFlightGauges are groups of gauges. The sum of a group is the number of requests at a server.
+// The first gauge names the group.
 var inFlightGauges = [][]string{
 	{"vllm:num_requests_running", "vllm:num_requests_waiting"},
 	{"sglang:num_running_reqs", "sglang:num_queue_reqs"},
@@ -43,7 +43,7 @@ var inFlightGauges = [][]string{
 	{"penstock_calls_inflight"},
 }
 
-// scraper samples the metrics page of one server.
+// scraper samples a server's metrics page.
 type scraper struct {
 	source string
 	t      *client.Target
@@ -55,18 +55,18 @@ type scraper struct {
 	err      string
 }
 
-// reading is one scrape of the page; values is nil if the scrape failed.
+// reading is one sample of the page. values is nil if the read failed.
 type reading struct {
 	at      int64
 	values  map[string]float64
-	surplus int // requests at the server minus the client's open requests
+	surplus int // requests at the server minus the requests that the client has open
 }
 
-// moved returns the number of calls that the edge has moved so far.
+// moved returns how many calls the edge has moved.
 func (r *reading) moved() float64 { return r.values[callsMoved] + r.values[streamsResumed] }
 
-// newScrapers returns a scraper for each metrics page that answers: the pages of the target, the
-// engines and the edge.
+// newScrapers returns a scraper for each metrics page that can be read. The pages are those of the
+// target, the engines and the edge.
 func newScrapers(ctx context.Context, s *settings, first *client.Target, c *client.Clock,
 	open *atomic.Int64,
 ) ([]*scraper, error) {
@@ -91,7 +91,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 		x := &scraper{source: p.source, t: t, clock: c, open: open}
 		if _, err := x.read(ctx); err == nil {
 			out = append(out, x)
-		} else if i > 0 { // only the target's own page is optional
+		} else if i > 0 { // only the target's page is optional
 			flag := "--engine-url is the base URL of an engine"
 			if p.source == "edge" {
 				flag = "--admin (or PENSTOCK_ADMIN) is the address of an edge's admin listener"
@@ -102,7 +102,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 	return out, nil
 }
 
-// engineName splits the value of --engine-url, which is NAME=URL or only a URL.
+// engineName splits a value of --engine-url, which is NAME=URL or a URL.
 func engineName(text string) (name, base string) {
 	name, base, ok := strings.Cut(text, "=")
 	if !ok || strings.Contains(name, "/") {
@@ -111,7 +111,6 @@ func engineName(text string) (name, base string) {
 	return name, base
 }
 
-// read reads the page once.
 func (s *scraper) read(ctx context.Context) (map[string]float64, error) {
 	p, err := s.t.Fetch(ctx, s.t.Path+"/metrics", nil, s.t.Headers)
 	if err != nil {
@@ -123,7 +122,7 @@ func (s *scraper) read(ctx context.Context) (map[string]float64, error) {
 	return parseMetrics(p.Body), nil
 }
 
-// parseMetrics reads the sampled metrics from Prometheus text.
+// parseMetrics returns the sampled metrics in a page of Prometheus text.
 func parseMetrics(page []byte) map[string]float64 {
 	out := map[string]float64{}
 	for series, v := range client.Metrics(page) {
@@ -135,8 +134,8 @@ func parseMetrics(page []byte) map[string]float64 {
 	return out
 }
 
-// requestsInHand returns the server's number of requests according to a page, and the gauge that
-// shows the number. ok is false without such a gauge.
+// requestsInHand returns the number of requests at the server, and the gauge from which it was
+// read. ok is false if there is no such gauge.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
@@ -149,7 +148,6 @@ func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	return 0, "", false
 }
 
-// watch samples until ctx ends.
 func (s *scraper) watch(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		s.once(ctx)
@@ -173,14 +171,13 @@ func (s *scraper) once(ctx context.Context) {
 	s.readings = append(s.readings, reading{s.clock.Now(), values, n - int(max(before, after))})
 }
 
-// answered returns the readings that succeeded.
 func (s *scraper) answered() []reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.readings), func(r reading) bool { return r.values == nil })
 }
 
-// report builds the columns of the result, with at most one sample per second. A failed reading
+// report returns the columns of the result, with at most one sample per second. A failed reading
 // leaves a gap, because a line across the gap would make a dead engine look idle.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()

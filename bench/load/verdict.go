@@ -7,19 +7,19 @@ import (
 	"penstock/bench/result"
 )
 
-// The limits of the verdict.
+// Limits of the verdict.
 const (
-	maxClientShare = 0.90 // share of the processor time available to the client
-	maxWakeP99     = 10.0 // ms by which the client's timers may be late
+	maxClientShare = 0.90 // fraction of the CPU time available to the client
+	maxWakeP99     = 10.0 // delay of the client's timers in ms
 	MaxErrorShare  = 0.01
-	minAchieved    = 0.95 // of the requested rate
-	maxCached      = 0.05 // fraction of cached tokens in a run with a unique mark before each prompt,
-	templateTokens = 64   // unless at most these tokens of a chat template are cached per request
+	minAchieved    = 0.95 // fraction of the requested rate
+	maxCached      = 0.05 // fraction of cached tokens in a run whose prompts start with unique marks,
+	templateTokens = 64   // unless at most this many tokens (a chat template) are cached per request
 	maxCoalesced   = 0.05
 	minSamples     = 20
 )
 
-// judge decides whether the result can be trusted. It uses only the finished result.
+// judge decides whether the result is trustworthy. It uses only the finished result.
 func judge(r *result.Result, s *settings) result.Verdict {
 	p := r.Penstock
 	v := result.Verdict{Valid: true, Reasons: []result.Reason{}}
@@ -39,7 +39,7 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	judgeDelivery(p, s, add)
 	judgeFailures(p, add)
 	for _, e := range p.Events {
-		if e.Error != "" && e.EndS > 0 { // it ran
+		if e.Error != "" && e.EndS > 0 { // the event was performed
 			add(true, "event_failed", "the event %q failed: %s", e.Action, e.Error)
 		}
 	}
@@ -70,10 +70,8 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	return v
 }
 
-// finding adds a reason.
 type finding func(invalidates bool, code, format string, args ...any)
 
-// judgeClient judges the state of the load tester itself.
 func judgeClient(p *result.Penstock, add finding) {
 	c := &p.Client
 	switch waited := c.CPUShare != nil && c.CPUWaitShare != nil; {
@@ -93,8 +91,8 @@ func judgeClient(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeDelivery judges whether the delivered load matches the run's own schedule. It does not
-// compare with the nominal rate, from which random arrivals deviate by the square root of their
+// judgeDelivery judges whether the load that was delivered matches the schedule. It does not use
+// the nominal rate, because random arrivals deviate from that rate by the square root of their
 // number.
 func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	for i := range p.Stages {
@@ -124,7 +122,7 @@ func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	}
 }
 
-// judgeFailures judges the failed requests, except those that belong to the test.
+// judgeFailures judges the failed requests, ignoring those that were expected.
 func judgeFailures(p *result.Penstock, add finding) {
 	total := &p.Total
 	failed, expected, most := total.Failed, 0, result.ErrorCount{}
@@ -149,7 +147,6 @@ func judgeFailures(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeCounts judges the token counts.
 func judgeCounts(p *result.Penstock, add finding) {
 	for _, c := range []struct {
 		what   string
@@ -165,7 +162,6 @@ func judgeCounts(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeFaults judges the correctness of streams.
 func judgeFaults(total *result.Summary, add finding) {
 	var list []string
 	for _, f := range result.Faults() {

@@ -12,19 +12,19 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// recordedRun is a run of the real program against the simulator: the result members that the
-// verdict reads, and a description of the run.
+// recordedRun is a recorded run of the real program against the simulator. It contains a
+// description of the run, and the members of its result that the verdict reads.
 type recordedRun struct {
 	Run     string
-	Flags   string // the flags of the recorded run
+	Flags   string // flags of the recorded run
 	Bounded bool   // by --max-concurrency
-	Prefix  bool   // prompts shared a prefix
+	Prefix  bool   // prompts had a common prefix
 	Result  result.Result
 }
 
-// TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each run gets the
-// same verdict again. The runs took place on a busy machine, so the golden file also has the
-// verdict of each run without the machine's effects on the client.
+// TestVerdictOfRecordedRuns judges 41 real runs again, most of which have a fault. Each run must
+// get the same verdict. The runs took place on a busy machine. The golden file therefore also
+// contains the verdict on each run without the machine's effects on the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {
@@ -63,7 +63,6 @@ func (x *recordedRun) judge() result.Verdict {
 	return judge(&x.Result, s)
 }
 
-// codes formats a verdict in one line.
 func codes(v result.Verdict) string {
 	out := "NOT VALID"
 	if v.Valid {

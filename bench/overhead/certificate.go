@@ -15,7 +15,7 @@ import (
 )
 
 // certificate writes a self-signed certificate and its key into one file, as HAProxy requires, and
-// returns its path.
+// returns the path of the file.
 func certificate(dir string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

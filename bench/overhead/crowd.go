@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// The contents of a large configuration.
+// Size of a large configuration.
 const (
 	manyKeys      = 1000
 	manyUpstreams = 200
 )
 
-// crowd holds the additional lines of a large configuration.
+// crowd contains the additional lines in a large configuration.
 type crowd struct{ keys, upstreams, deployments string }
 
-// newCrowd makes the lines. All upstreams point to the same engine, which answers the probes of
-// all.
+// newCrowd returns the additional lines. All upstreams refer to the same engine.
 func newCrowd(engine string) crowd {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first key is the client's

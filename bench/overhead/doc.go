@@ -1,15 +1,15 @@
-// Package overhead measures the cost of the edge itself: processor, memory and latency, compared
-// with nginx and HAProxy if they are installed.
+// Package overhead measures what the edge costs in CPU time, memory and latency. It compares the
+// edge with nginx and HAProxy if they are installed.
 //
-// Every proxy is restarted for each measurement, in turn, with its own engine behind it. The proxy
-// has a processor to itself, and the client and the engine have the other processors. Its processor
-// time and memory are read from /proc. Package load sends the load.
+// For each measurement, every proxy in turn is restarted, with a new engine behind it. The proxy
+// has a CPU to itself, and the client and the engine share the others. CPU time and memory are read
+// from /proc. Package load sends the load.
 //
-//	overhead.go      rounds, from which report.go computes medians and ratios
-//	measurements.go  the measurements; measurement.go has their type, and turns them into rows
-//	lab.go           an engine and a target for one measurement, as proxies/ configures them
-//	stage.go         the measuring: a load, idle connections, rest, reloads
+//	overhead.go      runs the rounds; report.go computes medians and ratios
+//	measurements.go  the measurements; measurement.go defines their type and converts them to rows
+//	lab.go           starts an engine and a target for a measurement, as configured in proxies/
+//	stage.go         plays a load, idle connections or reloads, and measures
 //
-// Without pinned processors, or on a busy machine, the ratio within one round says more than the
-// times themselves, and the median of many rounds says more than either.
+// If CPUs cannot be pinned, or on a busy machine, the ratio within a round is more reliable than
+// the times. The median over many rounds is more reliable than either.
 package overhead

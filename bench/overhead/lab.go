@@ -21,12 +21,12 @@ import (
 	"penstock/bench/process"
 )
 
-// lab starts engines and proxies for one measurement at a time.
+// lab starts engines and proxies, for one measurement at a time.
 type lab struct {
 	dir      string
 	key      string
 	programs map[string]string // paths of the other proxies
-	// the largest number of connections that a proxy has at once: to clients and engines
+	// connections is how many connections a proxy may have to clients and engines.
 	connections int
 	place       placement
 }
@@ -38,7 +38,8 @@ func newLab() (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// find looks for a proxy. It also searches /usr/sbin, which not every PATH includes.
+// find searches for the program of a proxy. It also searches /usr/sbin, which is not in everyone's
+// PATH.
 func (l *lab) find(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -52,17 +53,17 @@ func (l *lab) find(name string) (bool, error) {
 	return false, nil
 }
 
-// configs holds the plain configurations of the proxies: one worker, no log, connections kept,
-// nothing buffered.
+// configs contains minimal configurations of the proxies: one worker, no log, keep-alive, and no
+// buffering.
 //
 //go:embed proxies/*.conf
 var configs embed.FS
 
-// proxyArgs are the arguments before the path of the configuration.
+// proxyArgs are the arguments that precede the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure holds the lines that make each proxy use TLS. Their argument is the path of the file with
-// the certificate and its key.
+// secure contains the lines that enable TLS in each proxy. The certificate and its key are in one
+// file.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",
@@ -96,7 +97,6 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// run starts an engine and a target, runs the measurement and stops both.
 func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, error) {
 	sim, engine, err := process.StartSim(ctx, "engine", l.place.rest,
 		append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
@@ -118,7 +118,7 @@ func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, e
 	return m, ctx.Err()
 }
 
-// start starts a proxy in front of an engine and waits until it answers.
+// start starts a proxy in front of an engine and waits until it accepts connections.
 func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
 	if s.target == "penstock" {
 		if s.config, err = l.configure(s.target, "", engine, s.test); err != nil {
@@ -166,10 +166,10 @@ func (s *stage) answers(ctx context.Context, listen string) error {
 	}
 }
 
-// errNoTarget means that a proxy did not start to answer.
+// errNoTarget means that a proxy did not start.
 var errNoTarget = errors.New("it does not answer")
 
-// freeAddress finds a free port, for programs that cannot report which port they took.
+// freeAddress returns an unused address, for programs that cannot report their port.
 func freeAddress(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -11,46 +11,43 @@ import (
 	"penstock/bench/result"
 )
 
-// measurement describes one measurement.
 type measurement struct {
 	name       string
-	engine     []string // flags of the simulator behind every target
+	engine     []string // flags of the simulated engine
 	options    load.Options
-	translated string // the dialect of the requests, which the edge translates; the other proxies get chat
-	tls        bool   // clients speak TLS
+	translated string // dialect of the requests, which the edge translates; the other proxies get chat
+	tls        bool   // clients use TLS
 	many       bool   // the edge's configuration has many keys and upstreams
-	edgeOnly   bool   // only the edge is measured
-	direct     bool   // also measured without a proxy
-	timed      bool   // it measures time at the client, so any disturbance of the client makes it doubtful
-	// play measures. If it is nil, a load with the options is sent.
+	edgeOnly   bool   // measure only the edge
+	direct     bool   // also measure without a proxy
+	timed      bool   // it measures times at the client, so any disturbance of the client invalidates it
+	// play performs the measurement. If it is nil, the measurement sends a load with the options.
 	play func(ctx context.Context, s *stage) (*trial, error)
 	rows []measuredLine
 }
 
-// measuredLine is a line of the report that a measurement produces.
+// measuredLine is a row in the report that results from a measurement.
 type measuredLine struct {
 	name, unit, text string
 	value            func(m *trial) float64
 }
 
-// trial is the result of one run of a test against one target.
+// trial is the result of one measurement of one target.
 type trial struct {
-	result  *result.Result // nil if no load was played
-	calm    *result.Result // the same load without the measured action; nil for most
-	cpu     float64        // processor time of the proxy, in microseconds
-	before  float64        // its resident memory, in bytes
+	result  *result.Result // nil: no load was sent
+	calm    *result.Result // the same load without the measured action; usually nil
+	cpu     float64        // CPU time of the proxy in microseconds
+	before  float64        // resident memory of the proxy in bytes
 	highest float64
-	held    int           // streams or connections that it held
+	held    int           // number of streams or connections that were held
 	took    time.Duration // the measured times
 }
 
-// preflightRequests is the number of requests that a run sends before it measures.
+// preflightRequests is how many requests a run sends before the load.
 const preflightRequests = 2
 
-// perRequest returns the processor time per request.
 func perRequest(m *trial) float64 { return m.cpu / float64(m.result.Completed+preflightRequests) }
 
-// perToken returns the processor time per streamed token.
 func perToken(m *trial) float64 {
 	if m.result.TotalOutputTokens == nil {
 		return math.NaN()
@@ -58,10 +55,9 @@ func perToken(m *trial) float64 {
 	return m.cpu / float64(*m.result.TotalOutputTokens)
 }
 
-// perHeld returns the memory per held stream or connection.
 func perHeld(m *trial) float64 { return max(0, m.highest-m.before) / 1024 / float64(m.held) }
 
-// failures lists the failed requests in one line; empty if there are none.
+// failures describes the failed requests in one line, or returns "".
 func (m *trial) failures() string {
 	if m.result.Failed == 0 {
 		return ""
@@ -73,9 +69,8 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt returns the reason why a measurement cannot be trusted. Either requests failed, or it
-// measures times at the client and the verdict has findings. It returns "" if the measurement can
-// be trusted.
+// doubt returns the reason why a measurement is not trustworthy, or "". The reason is that requests
+// failed, or that times were measured at the client and the verdict is invalid.
 func (t *measurement) doubt(m *trial) string {
 	if m.result == nil {
 		return ""

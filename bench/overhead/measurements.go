@@ -13,7 +13,6 @@ import (
 	"penstock/bench/result"
 )
 
-// tests returns the requested measurements.
 func (c *Cmd) tests() ([]measurement, error) {
 	all := slices.Concat(c.requests(), c.streams(), c.memory(), c.reloads())
 	var out []measurement
@@ -31,7 +30,7 @@ func (c *Cmd) tests() ([]measurement, error) {
 	return out, nil
 }
 
-// requests returns the measurements of answers that are not streamed.
+// requests returns the measurements of responses that are not streamed.
 func (c *Cmd) requests() []measurement {
 	request := c.request()
 	prompt, image := request, request
@@ -61,7 +60,7 @@ func (c *Cmd) requests() []measurement {
 	}
 }
 
-// request returns a load of answers that are not streamed.
+// request returns a load of responses that are not streamed.
 func (c *Cmd) request() load.Options {
 	return load.Options{
 		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
@@ -69,7 +68,7 @@ func (c *Cmd) request() load.Options {
 	}
 }
 
-// steady returns a load of unstreamed answers at a fixed rate, which shows waiting.
+// steady returns a load of unstreamed responses at a fixed rate, which reveals queueing.
 func (c *Cmd) steady() load.Options {
 	o := c.request()
 	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{number(c.Rate)}, true
@@ -79,18 +78,15 @@ func (c *Cmd) steady() load.Options {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// quantile returns a quantile of a measure, in milliseconds.
 func quantile(r *result.Result, measure string, p float64) float64 {
 	return r.Penstock.Total.Latency[measure].Quantile(p)
 }
 
-// imagesPerMegabyte is the number of package load's images in a megabyte.
+// imagesPerMegabyte is how many of package load's images make a megabyte.
 const imagesPerMegabyte = 16
 
-// shortTokens is the number of tokens of a short stream.
 const shortTokens = 8
 
-// streams returns the measurements of processor time for streams.
 func (c *Cmd) streams() []measurement {
 	stream := load.Options{
 		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
@@ -129,10 +125,9 @@ func (c *Cmd) streams() []measurement {
 	}
 }
 
-// memory returns the measurements of resident memory.
 func (c *Cmd) memory() []measurement {
-	// All streams are open before the first one ends. They open within a second, not at once, so that
-	// a busy machine loses no stream.
+	// All streams are open before the first one ends. They are opened over a second, so that a busy
+	// machine loses no stream.
 	hold := load.Options{
 		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
 		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
@@ -159,7 +154,7 @@ func (c *Cmd) memory() []measurement {
 	}
 }
 
-// reloads returns the measurements of reloads. Only the edge has them.
+// reloads returns the measurements of reloads, which only the edge supports.
 func (c *Cmd) reloads() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
 	line := func(name, text string, value func(m *trial) float64) measuredLine {

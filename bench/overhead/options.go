@@ -2,7 +2,7 @@ package overhead
 
 import "time"
 
-// Cmd is `penstock bench overhead`.
+// Cmd is the command `penstock bench overhead`.
 type Cmd struct {
 	Rounds   int           `default:"3" help:"Rounds; every target has its turn in each. The report has medians."`
 	Duration time.Duration `default:"3s" help:"Time of one measurement of requests or latency."`

@@ -21,7 +21,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestOverhead measures with real processes, including the other proxies that are installed.
+// TestOverhead measures with real processes, including the other proxies if they are installed.
 func TestOverhead(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -33,7 +33,7 @@ func TestOverhead(t *testing.T) {
 	t.Run("stopped", overheadStopped)
 }
 
-// overheadStopped checks that a stopped run keeps its complete rounds.
+// overheadStopped checks that a run that is stopped retains its complete rounds.
 func overheadStopped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
@@ -90,7 +90,7 @@ func overheadAlone(t *testing.T) {
 		if strings.HasPrefix(test.Name, "latency") {
 			targets = append(targets, "direct")
 		}
-		// Four of them may fit into memory that the proxy already had.
+		// Four connections may fit into memory that the proxy already had.
 		mayBeNone := slices.Contains([]string{"memory", "tls", "connection"}, test.Name)
 		for _, target := range targets {
 			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && !mayBeNone {
@@ -98,7 +98,7 @@ func overheadAlone(t *testing.T) {
 			}
 		}
 	}
-	// Tokens are 20 ms apart. On any machine, one token costs far less than that.
+	// Tokens are 20 ms apart. On any machine, a token takes far less CPU time than that.
 	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
 	}
@@ -107,7 +107,7 @@ func overheadAlone(t *testing.T) {
 	}
 }
 
-// TestDefaultTests checks that the default is every test, so that one command makes the whole
+// TestDefaultTests checks that all tests run by default, so that one command produces the whole
 // table.
 func TestDefaultTests(t *testing.T) {
 	field, _ := reflect.TypeFor[Cmd]().FieldByName("Tests")
@@ -122,7 +122,7 @@ func TestDefaultTests(t *testing.T) {
 	}
 }
 
-// TestConfigurations checks that each proxy's configuration has everything that a measurement
+// TestConfigurations checks that each proxy's configuration contains everything that a measurement
 // needs.
 func TestConfigurations(t *testing.T) {
 	l, err := newLab()
@@ -150,8 +150,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestReloadCounts checks that a reload is timed only if the file has a changed limit and the
-// reload worked.
+// TestReloadCounts checks that a reload counts only if a limit in the file has changed and the
+// reload has succeeded.
 func TestReloadCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "edge.yaml")
 	s := stage{config: path, admin: "http://127.0.0.1:9"}
@@ -202,8 +202,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded checks that if rounds differ by more than a proxy adds, the report gives no
-// number instead of a negative one.
+// TestNothingAdded checks that the report contains no number, rather than a negative one, if rounds
+// differ by more than a proxy adds.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

@@ -7,16 +7,15 @@ import (
 	"penstock/bench/process"
 )
 
-// placement is the assignment of processors in an overhead measurement. The proxy has a processor
-// to itself, so that the proxy and the other processes do not take time from each other. The zero
-// value binds nothing.
+// placement assigns CPUs to processes. The proxy has a CPU to itself, so that it does not compete
+// with the other processes. The zero value pins nothing.
 type placement struct {
 	proxy, rest []int
-	text        string // for people
+	text        string // description for people
 }
 
-// place divides this process's processors, and binds the process to its own processors until undo
-// is called.
+// place divides the CPUs of this process. Until undo is called, the process is pinned to its part
+// of them.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {

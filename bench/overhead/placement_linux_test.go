@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestPlacement binds this process for a moment.
+// TestPlacement binds this process to processors for a short time.
 func TestPlacement(t *testing.T) {
 	all, threads := process.Processors(), runtime.GOMAXPROCS(0)
 	if len(all) < 2 {
@@ -37,8 +37,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestOverheadOnProcessors measures with the program, and checks meanwhile on which processors its
-// children run.
+// TestOverheadOnProcessors measures with the real program, and meanwhile checks on which processors
+// its children run.
 func TestOverheadOnProcessors(t *testing.T) {
 	fastset.LeaveOut(t, "overhead on processors of its own")
 	all := process.Processors()

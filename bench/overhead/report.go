@@ -10,50 +10,51 @@ import (
 	"penstock/bench/result"
 )
 
-// Report compares the cost of the edge with that of other proxies on the same machine at the same
-// time.
+// Report compares the cost of the edge with that of other proxies on the same machine.
 type Report struct {
 	Rounds      int                `json:"rounds"`      // complete rounds
 	Interrupted bool               `json:"interrupted"` // stopped before the requested number of rounds
 	Environment result.Environment `json:"environment"`
-	// Targets are direct, penstock and the installed proxies, in column order.
+	// Targets are direct, penstock and the installed proxies, in the order of the columns.
 	Targets []string `json:"targets"`
 	Missing []string `json:"missing"` // proxies that are not installed
-	// Placement lists the processors of each process.
+	// Placement describes on which CPUs each process runs.
 	Placement string `json:"placement"`
-	// Doubts lists the time measurements that something else disturbed, with reasons.
+	// Doubts lists the disturbed measurements and the reasons.
 	Doubts []string `json:"doubts"`
 	Tests  []Line   `json:"tests"`
 }
 
-// Line is one line of the report.
+// Line is a row in the report.
 type Line struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 	Unit string `json:"unit"`
-	// Rounds holds the values of each target, by round.
+	// Rounds contains the values of each target, in the order of the rounds.
 	Rounds map[string][]float64 `json:"rounds"`
-	// Median is the median of each target.
+	// Median contains the median of each target.
 	Median map[string]float64 `json:"median"`
-	// Ratio is the edge's median over that of each other proxy, without the engine's own share.
+	// Ratio contains the edge's median divided by that of each other proxy, without the engine's
+	// share.
 	Ratio map[string]float64 `json:"ratio"`
-	// Ratios holds the ratio of each round: their spread shows how far Ratio can be trusted.
+	// Ratios contains the ratios in each round. Their spread shows how reliable Ratio is.
 	Ratios map[string][]float64 `json:"ratios"`
-	// Over is, for times, the edge's value minus that of each other proxy in the same round.
+	// Over contains, for times, the edge's value minus the value of each other proxy in the same
+	// round.
 	Over map[string]Difference `json:"over"`
 }
 
-// Difference is the difference of values that were measured in pairs.
+// Difference is the difference between values that were measured in pairs.
 type Difference struct {
 	Median float64 `json:"median"`
-	// Low and High enclose the median in 95 of 100 cases. With too few rounds for that, they are the
-	// extremes.
+	// Low and High are the bounds of the median's 95 % confidence interval. If there are too few
+	// rounds, they are the extremes.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// differenceOf computes the difference for one or more pairs. The bounds come from the sign test: a
-// median beyond the bounds would be as unlikely as a very uneven result of coin tosses.
+// differenceOf computes the difference from one or more pairs. The bounds come from the sign test.
+// A median outside them would be as unlikely as a very uneven result of coin tosses.
 func differenceOf(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -71,7 +72,6 @@ func differenceOf(ours, theirs []float64) Difference {
 	return Difference{Median: median(d), Low: d[outside], High: d[len(d)-1-outside]}
 }
 
-// summarise fills in medians and ratios.
 func (t *Line) summarise() {
 	for name, v := range t.Rounds {
 		t.Median[name] = median(v)
@@ -98,8 +98,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// over() compares what two proxies add to direct, as a ratio. It returns false if the second adds
-// nothing.
+// over returns the ratio of the times that two proxies add to direct. It returns false if the
+// second proxy adds nothing.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }
@@ -112,7 +112,6 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// write prints the table.
 func (r *Report) write(w io.Writer) error {
 	var b strings.Builder
 	rounds := fmt.Sprintf("medians of %d rounds", r.Rounds)
@@ -156,7 +155,7 @@ func (r *Report) write(w io.Writer) error {
 	return err
 }
 
-// ratios describes a line's comparisons as text.
+// ratios formats the comparisons of a row.
 func (t *Line) ratios(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]

@@ -8,7 +8,8 @@ import (
 	"penstock/bench/exit"
 )
 
-// round measures each row once with each target. The report gets all values of a round or none.
+// round measures each row once with each target. The report gets either all values of a round or
+// none.
 func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
 	type value struct {
 		row    *Line
@@ -21,7 +22,7 @@ func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number 
 	for i := range tests {
 		t := &tests[i]
 		for j := range r.Targets {
-			target := r.Targets[(j+number-1)%len(r.Targets)] // rounds start with different targets
+			target := r.Targets[(j+number-1)%len(r.Targets)] // each round starts with a different target
 			if target == "direct" && !t.direct || target != "penstock" && t.edgeOnly {
 				continue
 			}

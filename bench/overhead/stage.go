@@ -19,20 +19,19 @@ import (
 	"penstock/bench/process"
 )
 
-// stage is an engine with a target in front of it, for one measurement.
+// stage is an engine and the target in front of it, for one measurement.
 type stage struct {
 	test       *measurement
 	target     string
 	key        string
-	config     string // file of the target's configuration
+	config     string // path of the target's configuration
 	url, admin string
 	proxy      *process.Child // nil: the engine is the target
 }
 
-// settle is the time for which a process is left idle before its memory is read.
+// settle is how long a process is idle before its memory is read.
 const settle = time.Second
 
-// play measures.
 func (s *stage) play(ctx context.Context) (*trial, error) {
 	if s.test.play != nil {
 		return s.test.play(ctx, s)
@@ -47,7 +46,8 @@ func (s *stage) play(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// load sends the measurement's load, and reads the processor time and memory that the proxy used.
+// load sends the load of the measurement, and reads how much CPU time and memory the proxy has
+// used.
 func (s *stage) load(ctx context.Context) (*trial, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
@@ -81,7 +81,7 @@ func (s *stage) load(ctx context.Context) (*trial, error) {
 	return m, err
 }
 
-// highestMemory samples a process until ctx ends.
+// highestMemory samples the memory of a process until ctx ends, and returns the maximum.
 func highestMemory(ctx context.Context, pid int) float64 {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -98,7 +98,7 @@ func highestMemory(ctx context.Context, pid int) float64 {
 	}
 }
 
-// rest reads the memory of an idle proxy.
+// rest reads the memory of a proxy that is idle.
 func (s *stage) rest(ctx context.Context) (*trial, error) {
 	if err := wait(ctx, settle); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s *stage) rest(ctx context.Context) (*trial, error) {
 	return &trial{before: u.Memory}, err
 }
 
-// holdConnections opens connections, gets one answer on each, and leaves them idle.
+// holdConnections opens connections, reads one response on each, and leaves them idle.
 func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) {
 	m, err := s.rest(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) 
 	return m, nil
 }
 
-// answerOn sends a request that every target answers, and reads the head of the answer.
+// answerOn sends a request that every target supports, and reads the response head.
 func answerOn(conn net.Conn, host string) error {
 	_ = conn.SetDeadline(time.Now().Add(process.Patience))
 	if _, err := fmt.Fprintf(conn, "GET /health HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
@@ -150,7 +150,7 @@ func answerOn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of the measured times.
 const reloadsPerTrial = 5
 
-// reload makes the edge read its changed file again, several times.
+// reload changes the edge's file and makes the edge reload it, more than once.
 func (s *stage) reload(ctx context.Context) (*trial, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *stage) reload(ctx context.Context) (*trial, error) {
 	return &trial{took: took[len(took)/2]}, nil
 }
 
-// reloadOnce changes a key's limit in the configuration text to one that depends on the reload's
-// number, and makes the edge read the text.
+// reloadOnce writes the configuration with a limit that depends on number, and makes the edge
+// reload it.
 func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
 	limit := fmt.Appendf(nil, "requests_per_minute: %d", 2+number%7)
 	changed := bytes.Replace(text, []byte("requests_per_minute: 1"), limit, 1)
@@ -209,7 +209,8 @@ func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// keepReloading reloads every second until ctx ends or a reload fails, and returns the reason.
+// keepReloading reloads every second until ctx ends or a reload fails. It returns the error of the
+// reload that failed.
 func (s *stage) keepReloading(ctx context.Context, text []byte) error {
 	for i := 0; ; i++ {
 		_, err := s.reloadOnce(ctx, text, i)
@@ -222,7 +223,6 @@ func (s *stage) keepReloading(ctx context.Context, text []byte) error {
 	}
 }
 
-// wait waits, or returns why ctx has ended.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

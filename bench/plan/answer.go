@@ -15,8 +15,8 @@ import (
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
-	Seconds      float64 `json:"seconds"`   // scaled; until the last request with its own time
-	Following    int     `json:"following"` // requests that follow the answers to others
+	Seconds      float64 `json:"seconds"`   // scaled, until the last request that has a time
+	Following    int     `json:"following"` // requests that follow the responses to other requests
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
 }
@@ -48,13 +48,13 @@ type Answer struct {
 	Objectives []result.Objective `json:"objectives"`
 	Draws      int                `json:"draws"`
 	Seed       uint64             `json:"seed"`
-	// Best holds the best policy of each kind that meets the objectives: in the order of the kinds, or
-	// cheapest first if all kinds have a price.
+	// Best contains the best policy for each kind of engine that meets the objectives, in the order
+	// of the kinds. If all kinds have a price, the cheapest comes first.
 	Best []*Row `json:"best"`
-	// Pools compares two pools by prompt length with each of Best. A row of Best has no entry if no
-	// two pools meet the objectives.
+	// Pools compares each row in Best with two pools by prompt length. If no two pools meet the
+	// objectives, there is no entry for the row.
 	Pools []*Pools `json:"pools"`
-	// Rows holds all kinds and policies.
+	// Rows contains all combinations of kinds and policies.
 	Rows []*Row `json:"rows"`
 }
 
@@ -131,7 +131,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike names the policies that the draws cannot distinguish from best's policy.
+// alike describes which policies the draws cannot distinguish from that of best.
 func (a *Answer) alike(best *Row) string {
 	var names []string
 	others := 0
@@ -153,7 +153,7 @@ func (a *Answer) alike(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall describes how far the largest fleet of the first kind misses the objectives, and
+// shortfall describes by how much the largest fleet of the first kind misses the objectives, and
 // suggests a remedy.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {
@@ -167,7 +167,7 @@ func (a *Answer) shortfall() string {
 	return ": the trace has requests that are longer than what their KV caches hold: give --engine a larger kv"
 }
 
-// text formats the median, and the interval if it differs from the median.
+// text formats the median. If the interval is wider, text also formats its bounds.
 func (i Interval) text(factor float64) string {
 	short := func(v float64) string {
 		if v *= factor; math.Abs(v) >= 100 {

@@ -7,14 +7,14 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// The baselines are rules with which the edge's policies are compared on a fixed fleet. Two are
-// rules of other proxies. The other two are impossible in a proxy: they know the contents of the
-// engines' caches and the lengths of future answers.
+// The baselines are rules to which the edge's policies are compared on a fixed fleet. Two of them
+// are rules of other proxies. The other two are impossible in a proxy, because they know the
+// contents of the engines' caches and the lengths of future responses.
 const (
 	leastConn   = "least_conn"   // nginx: fewest requests at the engine; equal engines in turn
-	sessionHash = "session_hash" // HAProxy: a hash of the session header; in turn without the header
-	oracle      = "oracle"       // the shortest time until the answer flows
-	oracleTwice = "oracle_x2"    // the same, with the call's own unread tokens counted twice
+	sessionHash = "session_hash" // HAProxy: a hash of the session header; in turn if there is none
+	oracle      = "oracle"       // the shortest time until the response flows
+	oracleTwice = "oracle_x2"    // like oracle, but the call's unread tokens count twice
 )
 
 var baselines = map[string]func(*fleet, *call) *engine{
@@ -24,7 +24,7 @@ var baselines = map[string]func(*fleet, *call) *engine{
 	oracleTwice: func(f *fleet, c *call) *engine { return f.soonest(c, 2) },
 }
 
-// inTurn returns the next engine in rotation.
+// inTurn returns the index of the next engine in rotation.
 func (f *fleet) inTurn() int {
 	f.turn++
 	return f.turn % len(f.engines)
@@ -50,11 +50,11 @@ func (f *fleet) sessionHash(c *call) *engine {
 	return f.engines[(h.Sum64()^f.draw*0x9e3779b97f4a7c15)%uint64(len(f.engines))]
 }
 
-// startTokens is the number of tokens after which an answer counts as flowing.
+// A response counts as flowing after startTokens tokens.
 const startTokens = 10
 
-// soonest returns the engine whose answer to the call flows first. It chooses at random among equal
-// engines.
+// soonest returns the engine whose response to the call flows first. Among equal engines, the
+// choice is random.
 func (f *fleet) soonest(c *call, own float64) *engine {
 	best, least, equal := f.engines[0], 0.0, 0
 	for _, e := range f.engines {
@@ -72,16 +72,16 @@ func (f *fleet) soonest(c *call, own float64) *engine {
 	return best
 }
 
-// inHand returns the number of requests that an engine serves or has in its queue.
+// inHand returns the number of running and queued requests.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
-// unreadHit returns the number of tokens of a prompt that the engine need not read.
+// unreadHit returns the number of cached tokens of a prompt.
 func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns the time until the engine's answer to a call that arrives now flows, given all
-// lengths.
+// timeFor returns how long it takes until the engine's response to a call flows, if all lengths are
+// known. The call arrives now.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
 	line := max(0, e.read-e.now)
@@ -91,8 +91,8 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn returns the time until a call behind the waiting calls gets a slot and room, if the
-// running requests complete and no other requests arrive.
+// roomIn returns how long it takes until a queued call gets a slot and room, if running requests
+// complete and no others arrive.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
 	need := e.room(c)

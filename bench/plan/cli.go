@@ -16,7 +16,7 @@ import (
 	"penstock/config"
 )
 
-// Cmd is `penstock bench plan`.
+// Cmd is the command `penstock bench plan`.
 type Cmd struct {
 	Trace   string   `arg:"" values:"files" help:"Trace: a line {\"timestamp\":MS,\"input_length\":N,\"output_length\":N,\"hash_ids\":[…]} for each request, or recorded sessions; bench/README.md has both forms."`
 	Engine  []string `required:"" sep:"none" placeholder:"KIND[@PRICE]" help:"Kind of engine: laptop, l4-8b, a100-70b, h100-8b, or your own as NAME:prefill=N,token=N,batch=D,latency=D,slots=N,kv=N; PRICE is an hour's. Repeatable."`
@@ -32,7 +32,7 @@ type Cmd struct {
 	Output    string      `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 }
 
-// policies are the edge's policies that a plan compares.
+// policies are the compared policies of the edge.
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // Run prints the answer.
@@ -69,14 +69,13 @@ func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
 	})
 }
 
-// question is a parsed command line.
 type question struct {
 	search   search
 	kinds    []*Kind
 	policies []string
 }
 
-// read checks the flags and reads the trace. Errors are usage errors.
+// read checks the flags and reads the trace. Its errors are usage errors.
 func (c *Cmd) read() (*question, error) {
 	q := &question{policies: c.Policy, search: search{seed: c.Seed}}
 	known, draws := policies, 20
@@ -129,7 +128,7 @@ func (c *Cmd) read() (*question, error) {
 	return q, nil
 }
 
-// answer searches for the smallest fleet of every kind with every policy.
+// answer searches for the smallest fleet of every kind, with every policy.
 func (c *Cmd) answer(q *question) *Answer {
 	s := &q.search
 	a := newAnswer(c, s)

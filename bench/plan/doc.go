@@ -1,32 +1,38 @@
-// Package plan implements `penstock bench plan`: it computes the number and the kind of engines
-// that a trace needs to meet given objectives, and the speed of a given fleet with each policy.
+// Package plan implements `penstock bench plan`. It computes how many engines of which kind a trace
+// needs to meet given objectives. It can also compute the latencies of a given fleet under each
+// policy.
 //
-// It plays the trace on simulated engines behind the edge's own routing (routing.Route over
-// upstreams that are planned and never probed), in virtual time. An event loop jumps from change to
-// change, so that an hour of a trace takes less than a second. The engines have the rules of
-// package sim: slots and room are assigned first come, first served; prompts are read one after
-// another; there is a prefix cache; the more requests run, the slower tokens are written; and
-// answers that outgrow the room cause evictions. A test plays the same trace on the simulator
-// itself and compares the times.
+// It plays the trace on simulated engines behind the edge's routing (routing.Route over upstreams
+// that are planned but never probed), in virtual time. An event loop jumps from one event to the
+// next, so an hour of a trace takes less than a second. The engines follow the rules of package
+// sim:
 //
-// A trace is one sample of a load. The package therefore plays the trace unchanged and in further
-// draws, which shuffle the times between requests. The result is the number of engines that
-// suffices in 95 % of the draws, with the minimum and the maximum. If the draws do not decide
-// between policies, the output says so and does not rank them.
+//   - Slots and room are assigned in the order of arrival.
+//   - Prompts are read one after another, with a prefix cache.
+//   - Decoding slows down as more requests run.
+//   - If responses outgrow the room, requests are evicted.
 //
-// A plan also compares one pool with two pools by prompt length (pools.go). Each of the two is
-// played alone with its share of the trace.
+// A test plays the same trace on the simulator and compares the times.
 //
-// The edge learns the speed of its engines from the calls of the trace, like a real edge that has
-// just started: until it knows every engine's speed, it chooses by unread tokens and by calls.
+// A trace is only one sample of a load. The package therefore also plays other draws, in which the
+// times between requests are shuffled. The result is the number of engines that suffices in 95 % of
+// the draws, with the minimum and the maximum. If the draws cannot decide between policies, the
+// output mentions this and does not rank them.
 //
-// A fleet of known size is also played with two rules of other proxies, and with two oracles, which
-// know facts that no proxy can know. They show how much better a policy could be. They are not an
-// upper limit, because they consider one call at a time.
+// A plan also compares a single pool with two pools by prompt length (pools.go). Each of these two
+// pools is played separately, with its part of the trace.
 //
-// A block that several running requests share counts once, and a prompt finds the blocks of all
-// prompts before it in the cache, even of prompts not yet read. The cache is as large as the room.
+// Like an edge that has just started, the simulated edge learns the speeds of the engines from the
+// calls in the trace. Until it knows all speeds, it routes by unread tokens and calls.
 //
-// The package does not model failures, engines that start slowly, the edge's own microseconds, or
-// the real speed of the hardware. The operator gives the speeds.
+// A fleet of given size is also played with two rules of other proxies, and with two oracles. The
+// oracles know facts that no proxy can know. They show how much better a policy could be. They are
+// not an upper bound, because they consider only one call at a time.
+//
+// A block that more than one running request uses counts once. A prompt finds the blocks of all
+// earlier prompts in the cache, even of those that were not read yet. The cache is as large as the
+// room.
+//
+// The package does not model failures, slow starts, the microseconds that the edge takes, or the
+// real speed of hardware. The operator sets the speeds.
 package plan

@@ -12,14 +12,15 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// Kind describes an engine on its hardware: its speed, and how many requests it serves at once.
+// Kind describes an engine and its hardware: its speed, and how many requests it serves
+// concurrently.
 type Kind struct {
 	Name  string
-	Price float64 // per hour; 0: not given
+	Price float64 // per hour; 0: not set
 	o     sim.Options
 }
 
-// figures maps each figure that a kind may set to the function that stores it.
+// figures maps each figure of a kind to the function that parses and stores it.
 var figures = map[string]func(*sim.Options, string) error{
 	"prefill": func(o *sim.Options, v string) error { return number(&o.PrefillRate, v) },
 	"token":   func(o *sim.Options, v string) error { return number(&o.TokenRate, v) },
@@ -52,8 +53,8 @@ func count(to *int, text string) (err error) {
 	return nil
 }
 
-// ParseKind reads NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, the kind has
-// that speed's figures. Any other name needs explicit figures.
+// ParseKind parses NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, the kind
+// starts with the figures of that speed. Any other name requires explicit figures.
 func ParseKind(text string) (*Kind, error) {
 	spec, price, priced := strings.Cut(text, "@")
 	name, rest, own := strings.Cut(spec, ":")
@@ -94,7 +95,7 @@ func (k *Kind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
-// slower() returns a kind that takes longer for everything, by the given factor.
+// slower returns a kind that takes factor times as long for everything.
 func (k *Kind) slower(factor float64) *Kind {
 	out := *k
 	out.o.PrefillRate /= factor
@@ -104,26 +105,25 @@ func (k *Kind) slower(factor float64) *Kind {
 	return &out
 }
 
-// fits reports whether the engine can serve a request at all.
+// fits reports whether the engine could ever serve a request.
 func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
-// engine is a simulated engine in virtual time. It follows the rules of package sim, but all
-// writing requests share one flow of tokens, so that time advances from change to change and not
-// from token to token.
+// engine is a simulated engine in virtual time. It follows the rules of package sim, but time
+// advances from event to event and not from token to token.
 type engine struct {
 	k     *Kind
 	cache *scheduler.PrefixCache
 
-	waiting  []*call // for a slot or room, in order
+	waiting  []*call // waiting for a slot or room, in order
 	running  []*call // in the order in which they got their slots
-	decoding []*call // the running requests that write
+	decoding []*call // running requests that decode
 
-	now     float64        // the time up to which tokens are counted
-	mark    float64        // tokens of a request that had written from the start
-	pins    scheduler.Pins // of running requests
-	used    float64        // room used by running requests, in tokens; a shared block counts once
-	read    float64        // when the prompts in the queue will have been read
-	version int            // version of the next planned change
+	now     float64        // time of the last update
+	mark    float64        // number of tokens of a request that has decoded since the start
+	pins    scheduler.Pins // blocks of running requests
+	used    float64        // room in tokens that running requests use; a shared block counts once
+	read    float64        // when all queued prompts will have been read
+	version int            // version of the next scheduled change
 	peak    int
 	calls   int
 	busy    float64 // integral of the number of requests over time
@@ -131,12 +131,14 @@ type engine struct {
 
 func newEngine(k *Kind) *engine {
 	e := &engine{k: k}
-	// The cache counts blocks of its own size. Each block of the trace stands for one such block.
+	// The cache has a different block size. Each block of the trace counts as one block of the
+	// cache.
 	e.cache = scheduler.NewPrefixCache(max(1, k.o.KVTokens/traceBlock) * scheduler.BlockTokens)
 	return e
 }
 
-// advance lets time pass. It adds the written tokens to tokens, by the number of running requests.
+// advance advances the time to now. It adds the decoded tokens to tokens, which is indexed by the
+// number of running requests.
 func (e *engine) advance(now float64, tokens []float64) {
 	dt := now - e.now
 	e.now = now
@@ -150,8 +152,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// next returns the time until a request has written all its tokens, or until the written tokens no
-// longer fit; false if neither will happen.
+// next returns how long it takes until a request is complete or the decoded tokens no longer fit.
+// It returns false if neither will happen.
 func (e *engine) next() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -166,19 +168,19 @@ func (e *engine) next() (in float64, ok bool) {
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
-// whole returns the full blocks of the prompt, which other calls may share.
+// whole returns the full blocks of the prompt. Other calls may share them.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
-// own() returns the number of tokens that a call holds outside its full blocks.
+// own returns the number of a call's tokens that are outside its full blocks.
 func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
 
-// room returns the room that a call would take in the engine.
+// room returns the room that a call would need.
 func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the head of the queue. For each such request it calls start with
-// the time at which the prompt will have been read.
+// grant gives slots and room to the calls at the head of the queue. For each call it calls start
+// with the time at which the prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -194,15 +196,16 @@ func (e *engine) grant(start func(c *call, due float64)) {
 		if !c.begun {
 			c.begun, c.cached = true, known
 		}
-		// Prompts are read in order: a later prompt finds this prompt's blocks in the cache.
+		// Prompts are read in order, so a later prompt finds the blocks of this prompt in the
+		// cache.
 		e.cache.Insert(c.blocks)
 		e.read = max(e.read, e.now) + (c.held-float64(known))/e.k.o.PrefillRate
 		start(c, e.read+e.k.o.Latency.Seconds())
 	}
 }
 
-// prefilled makes a request write tokens from now on. It reports whether the request's first token
-// was its last.
+// prefilled makes a request decode from now on. It reports whether the first token was also the
+// last.
 func (e *engine) prefilled(c *call) (done bool) {
 	if c.first < 0 {
 		c.first, c.left = e.now, float64(c.out-1)
@@ -222,11 +225,10 @@ func (e *engine) prefilled(c *call) (done bool) {
 	return false
 }
 
-// almost is the remaining fraction of a token below which the token counts as written.
+// A token counts as decoded if less than this fraction of it is missing.
 const almost = 1e-6
 
-// finished removes a request that has written all its tokens from its slot; nil if no request has
-// finished.
+// finished removes a complete request from its slot. It returns nil if no request is complete.
 func (e *engine) finished() *call {
 	for _, c := range e.decoding {
 		if c.last-e.mark < almost {
@@ -237,8 +239,8 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// evict sends the latest request back to the queue as long as the written tokens do not fit. A
-// request that is still being read is evicted at its first token.
+// evict moves the newest request back to the queue, and repeats this while the decoded tokens do
+// not fit. A request whose prompt is still being read is evicted at its first token.
 func (e *engine) evict() {
 	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
 		c := e.running[len(e.running)-1]
@@ -253,7 +255,7 @@ func (e *engine) evict() {
 	}
 }
 
-// leave takes a request from its slot and records the room used by the request.
+// leave removes a request from its slot and releases its room.
 func (e *engine) leave(c *call) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
 		written := c.left - (c.last - e.mark)
@@ -265,7 +267,7 @@ func (e *engine) leave(c *call) {
 	e.running = slices.Delete(e.running, i, i+1)
 }
 
-// requeue takes a request from its slot to the head of the queue.
+// requeue moves a request from its slot to the head of the queue.
 func (e *engine) requeue(c *call) {
 	e.leave(c)
 	c.evicted = false

@@ -21,7 +21,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// testTrace makes conversations of several turns that share a prefix.
+// testTrace makes conversations of more than one turn with a common prefix.
 func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out []workload.Call
@@ -46,7 +46,7 @@ func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	return out
 }
 
-// bodyOf returns a chat request for a line of a trace. Equal blocks become equal text, and the
+// bodyOf returns a chat request for a line of a trace. Equal blocks become equal text. The
 // simulator counts four bytes as a token.
 func bodyOf(c *workload.Call) string {
 	var text strings.Builder
@@ -54,18 +54,18 @@ func bodyOf(c *workload.Call) string {
 		word := fmt.Sprintf("%08d", b)
 		text.WriteString(strings.Repeat(word, traceBlock*bytesPerToken/len(word)))
 	}
-	const role = "user\n" // which the simulator also counts
+	const role = "user\n" // the simulator also counts these bytes
 	return fmt.Sprintf(`{"model":"sim","stream":true,"max_tokens":%d,"sim":{"tokens":%d},"messages":[{"role":"user","content":%q}]}`,
 		c.Out, c.Out, text.String()[len(role):])
 }
 
-// played holds the times of each call's first token and end, in seconds since the call.
+// played contains the times of each call's first token and of its end, in seconds since the call.
 type played struct {
 	first, end []float64
-	preempted  int64 // on the simulator
+	preempted  int64 // at the simulator
 }
 
-// playReal plays a trace on the simulator, in the time of a bubble.
+// playReal plays a trace on the simulator, with the clock of a synctest bubble.
 func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
 	p := played{first: make([]float64, len(trace)), end: make([]float64, len(trace))}
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) 
 	return p
 }
 
-// TestEngineIsTheSimulator plays traces on the virtual engine and on the simulator, and compares
+// TestEngineIsTheSimulator plays traces on both the virtual engine and the simulator, and compares
 // their times.
 func TestEngineIsTheSimulator(t *testing.T) {
 	base := sim.Options{PrefillRate: 8000, SharedPrefill: true, TokenRate: 50, BatchCost: time.Millisecond, Latency: 20 * time.Millisecond, Slots: 16, KVTokens: 100_000, CacheTokens: 100_000}
@@ -151,7 +151,7 @@ func TestEngineIsTheSimulator(t *testing.T) {
 				t.Errorf("the simulator has evicted %d times", want.preempted)
 			}
 			for i := range trace {
-				// If two requests arrive at the same moment, either may be evicted.
+				// If two requests arrive at the same moment, either may be preempted.
 				if !c.evicted && (math.Abs(got.first[i]-want.first[i]) > 0.01*want.first[i] || math.Abs(got.end[i]-want.end[i]) > 0.01*want.end[i]) {
 					t.Errorf("call %d: first token after %.3f s, end %.3f; the simulator's %.3f, %.3f", i, got.first[i], got.end[i], want.first[i], want.end[i])
 				}

@@ -18,33 +18,30 @@ type Played struct {
 	Engines int     `json:"engines"`
 	Draws   int     `json:"draws"`
 	Seed    uint64  `json:"seed"`
-	TooLong int     `json:"too_long"` // requests that no engine has room for; they were omitted
+	TooLong int     `json:"too_long"` // requests that were omitted because no engine has room for them
 	Rows    []*Play `json:"rows"`
 }
 
-// Play is the result of a fleet behind a policy.
+// Play is the result for a fleet with one policy.
 type Play struct {
 	Policy string `json:"policy"`
-	// TTFT maps the quantiles p50, p90 and p99 to the time to first token in seconds.
+	// TTFT contains the p50, p90 and p99 of the time to first token in seconds.
 	TTFT map[string]Interval `json:"ttft_s"`
-	// CachedShare is the fraction of prompt tokens that engines found in their caches.
-	// ExpectedShare is the fraction that the policy expected at its choices; null for a policy
-	// without expectations.
+	// CachedShare is the fraction of prompt tokens that the engines had cached. ExpectedShare is
+	// the fraction that the policy expected, or null if the policy has no expectations.
 	CachedShare   Interval  `json:"cached_share"`
 	ExpectedShare *Interval `json:"expected_share"`
-	// Calls is the number of calls that each engine got from the unchanged trace. Spread is the
-	// coefficient of variation of those numbers, over all draws.
+	// Calls contains the number of calls at each engine for the unchanged trace. Spread is the
+	// coefficient of variation of these numbers, over all draws.
 	Calls  []int    `json:"calls"`
 	Spread Interval `json:"spread"`
 }
 
-// quantiles are the quantiles of a Play.
 var quantiles = []struct {
 	name string
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}
 
-// fleetOf returns the kinds of a fixed fleet.
 func (c *Cmd) fleetOf(k *Kind) ([]*Kind, error) {
 	kinds := slices.Repeat([]*Kind{k}, c.Engines)
 	for _, text := range c.Slow {
@@ -79,10 +76,9 @@ func (c *Cmd) played(q *question) (*Played, error) {
 	return a, nil
 }
 
-// playedDraw is the result of one draw.
 type playedDraw struct {
-	ttft             []float64 // seconds, sorted
-	cached, expected float64   // share of all input tokens
+	ttft             []float64 // in seconds, sorted
+	cached, expected float64   // as fractions of all input tokens
 	calls            []int
 }
 
@@ -106,7 +102,6 @@ func playDraw(kinds []*Kind, policy string, draw uint64, requests []request) (d 
 	return d
 }
 
-// spread returns the coefficient of variation.
 func spread(calls []int) float64 {
 	var sum, squares float64
 	for _, n := range calls {

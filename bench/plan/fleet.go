@@ -20,25 +20,25 @@ import (
 	"penstock/upstreams"
 )
 
-// The number of tokens in a block of a trace, and of bytes in a token.
+// Tokens per block of a trace, and bytes per token.
 const (
 	traceBlock    = workload.TraceBlock
 	bytesPerToken = 4
 )
 
-// request is a line of a trace as the edge and the engines see it.
+// request is a line in a trace.
 type request struct {
-	at      float64 // seconds; no meaning for a call that follows another one
-	after   int     // index of the call that it follows; below 0: none
-	think   float64 // seconds from the end of that call
+	at      float64 // in seconds; has no meaning for a call that follows another call
+	after   int     // index of the call that it follows; negative: none
+	think   float64 // seconds between the end of that call and this call
 	in, out int
 	session string
-	prefix  []uint64 // the prefix of the prompt, for the edge
-	blocks  []uint64 // the same for an engine's cache
+	prefix  []uint64 // prefix of the prompt, for the edge
+	blocks  []uint64 // prefix of the prompt, for an engine's cache
 }
 
-// newRequests makes requests from a trace. Equal blocks count as equal text for the edge and the
-// engines.
+// newRequests converts a trace to requests. Equal blocks are equal text, both for the edge and for
+// the engines.
 func newRequests(trace []workload.Call, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
@@ -61,32 +61,32 @@ func newRequests(trace []workload.Call, scale float64) []request {
 	return out
 }
 
-// call is a request under way.
+// call is a request in progress.
 type call struct {
 	*request
 	at       float64          // when it arrived
 	next     []*call          // the calls that follow it
-	lease    *upstreams.Lease // nil with a baseline, which has none
-	target   *routing.Target  // the lease's target
+	lease    *upstreams.Lease // nil if a baseline chooses the engine
+	target   *routing.Target  // target of the lease
 	e        *engine
 	begun    bool // it has had a slot
 	cached   int
-	expected int // tokens that the policy expected to be cached
+	expected int // number of tokens that the policy expected to be cached
 	evicted  bool
 	sent     float64 // when the edge sent it
-	first    float64 // time of its first token; below 0: none yet
+	first    float64 // time of its first token; negative: none yet
 	end      float64
-	held     float64 // tokens of the engine's room, when it got or left its slot
-	left     float64 // tokens to write, when it got or left its slot
-	last     float64 // its engine's mark at which it will have written everything
+	held     float64 // tokens in the engine's room when the call got or left its slot
+	left     float64 // tokens to decode when the call got or left its slot
+	last     float64 // value that mark of its engine has at the call's last token
 }
 
-// change is a future event: a prompt will have been read, or an engine changes.
+// change is a future event: a prompt has been read, or an engine changes.
 type change struct {
 	at      float64
 	order   int
 	e       *engine
-	c       *call // the call whose prompt will be read; nil: the engine's next change
+	c       *call // the call whose prompt has been read; nil: the engine's next change
 	version int
 }
 
@@ -104,11 +104,11 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// fleet is a set of engines behind the routing of an edge, in virtual time. A call for which no
-// engine has a slot waits at the edge, in order.
+// fleet is a set of engines behind an edge's routing, in virtual time. Calls for which no engine
+// has a slot wait at the edge, in order.
 type fleet struct {
 	route   *routing.Route
-	choose  func(*fleet, *call) *engine // replaces the route; nil: the route chooses
+	choose  func(*fleet, *call) *engine // nil: the route chooses
 	engines []*engine
 	of      map[*upstreams.Upstream]*engine
 	rng     *rand.Rand
@@ -118,18 +118,18 @@ type fleet struct {
 	order   int
 	turn    int
 	draw    uint64
-	speed   float64   // divisor of the trace's times
-	tokens  []float64 // tokens written, by the number of requests that ran on their engine
+	speed   float64   // the times of the trace are divided by this
+	tokens  []float64 // number of decoded tokens, indexed by the number of running requests
 }
 
-// planner returns the set that plans all fleets. Its metrics are discarded.
+// planner returns the set that plans the upstreams of all fleets. Its metrics are discarded.
 var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 	nowhere := func(*metrics.Set) {}
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
-// newFleet makes engines of the given kinds behind one of the edge's policies or a baseline. The
-// engines' names depend on the draw, because they determine which engine is a prompt's home.
+// newFleet creates engines of the given kinds behind a policy of the edge or a baseline. The
+// engines' names depend on the draw, because names determine the homes of prompts.
 func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -156,8 +156,8 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 		})
 		model.Deployments = append(model.Deployments, config.Deployment{Upstream: name, Served: "m"})
 	}
-	// The plan is never committed, so nothing probes the engines, which do not exist. A route whose
-	// targets were never probed uses them all.
+	// The plan is never committed, so the edge does not probe these engines, which do not exist. If
+	// no target of a route is up, the route uses all its pending targets.
 	p, err := set.Plan(specs, nil)
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests until the last answer ends. It divides their times by speed.
+// run plays requests until the last response ends. It divides the times of the requests by speed.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -211,14 +211,14 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 	return calls
 }
 
-// arrive makes the edge find an engine for a call, behind the waiting calls.
+// arrive makes the edge route a call. Calls that already wait go first.
 func (f *fleet) arrive(c *call) {
 	if len(f.waiting) > 0 || !f.send(c, c.at) {
 		f.waiting = append(f.waiting, c)
 	}
 }
 
-// send asks for an engine. It returns false if all engines are full.
+// send routes a call to an engine. It returns false if all engines are full.
 func (f *fleet) send(c *call, now float64) bool {
 	c.sent = now
 	if f.choose != nil {
@@ -246,8 +246,8 @@ func (f *fleet) moment(now float64) time.Time { return f.start.Add(seconds(now))
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// read makes an engine start to write once it has read a prompt. The edge sees the first token, and
-// learns the engine's speed from it.
+// read makes an engine decode after it has read a prompt. With the first token, the edge learns the
+// engine's speed.
 func (f *fleet) read(c *call, now float64) {
 	again := c.first >= 0
 	done := c.e.prefilled(c)
@@ -260,7 +260,7 @@ func (f *fleet) read(c *call, now float64) {
 	f.settle(c.e)
 }
 
-// end gives a call's slot back, and makes the edge send the waiting calls.
+// end releases a call's slot, and makes the edge send waiting calls.
 func (f *fleet) end(c *call, now float64) {
 	c.end = now
 	for _, n := range c.next {
@@ -282,8 +282,7 @@ func (f *fleet) end(c *call, now float64) {
 	}
 }
 
-// settle processes the changes that are due at an engine now, and schedules the engine's next
-// change.
+// settle handles all changes that are due at an engine now, and schedules its next change.
 func (f *fleet) settle(e *engine) {
 	for c := e.finished(); c != nil; c = e.finished() {
 		f.end(c, e.now)
@@ -302,14 +301,14 @@ func (f *fleet) note(d change) {
 	heap.Push(&f.due, d)
 }
 
-// outcome holds the values that a fleet's clients would have measured.
+// outcome contains what the clients of a fleet would have measured.
 type outcome struct {
 	p99       map[string]float64 // by measure, in ms
-	cached    float64            // cached share of input tokens
-	imbalance float64            // requests of the busiest engine, over the mean
+	cached    float64            // fraction of input tokens that were cached
+	imbalance float64            // requests at the busiest engine divided by the mean
 }
 
-// outcome sums up the calls of a run.
+// outcome summarises the calls of a run.
 func (f *fleet) outcome(calls []*call) outcome {
 	var in, cached float64
 	times := map[string][]float64{}
@@ -335,7 +334,7 @@ func (f *fleet) outcome(calls []*call) outcome {
 	return o
 }
 
-// gapQuantile returns a quantile of the times between tokens, in seconds. An engine's jitter
+// gapQuantile returns a quantile of the times between tokens, in seconds. The jitter of an engine
 // distributes each time uniformly around its mean.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k

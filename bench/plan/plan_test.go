@@ -57,8 +57,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestDraws checks that a draw has the trace's requests in the same order and over the same period.
-// Equal seeds give equal draws.
+// TestDraws checks that a draw has the same requests as the trace, in the same order and over the
+// same period. Equal seeds must give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
 	again := draw(trace, 5, 3)
@@ -83,8 +83,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestFleetKeepsOrder checks that no engine has more requests than slots, a full fleet serves
-// requests in order of arrival, and every slot is given back.
+// TestFleetKeepsOrder checks that no engine has more requests than slots, that a full fleet serves
+// requests in the order of their arrival, and that every slot is freed.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
 		f, err := newFleet(slices.Repeat([]*Kind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
@@ -129,8 +129,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed checks that with any first guess, the resulting number of engines meets the objectives,
-// and one engine fewer does not.
+// TestNeed checks that, whatever the first guess is, the resulting number of engines meets the
+// objectives and one engine fewer does not.
 func TestNeed(t *testing.T) {
 	s := &search{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
@@ -154,9 +154,9 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestEdgeLearnsSpeed checks that an edge learns from its calls how fast engines are and what they
-// still have to read. Such an edge needs fewer engines than round-robin. An edge that learned
-// nothing would need more engines.
+// TestEdgeLearnsSpeed checks that an edge learns from its calls how fast engines are and how much
+// they still have to read. An edge that learns this needs fewer engines than round-robin. An edge
+// that learned nothing would need more.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.Call
@@ -175,7 +175,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 	}
 }
 
-// TestTied checks that rows that the draws do not distinguish are not ranked.
+// TestTied checks that rows are not ranked if the draws do not distinguish them.
 func TestTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))
@@ -261,7 +261,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestFixedFleet checks the table for a fleet of known size, and the load that each row can serve.
+// TestFixedFleet checks the table for a fleet of known size, and the load that each row could
+// serve.
 func TestFixedFleet(t *testing.T) {
 	c := Cmd{Trace: traceFile(t, testTrace(5, 300, 3)), Engine: []string{"l4-8b"}, Engines: 4, Slow: []string{"2=3"}, Format: "text"}
 	var text, doc bytes.Buffer
@@ -294,8 +295,8 @@ func TestFixedFleet(t *testing.T) {
 	}
 }
 
-// TestSessionsFollow checks that a call that follows another call comes when the earlier call's
-// answer is complete and the pause is over, even if a call between them is left out.
+// TestSessionsFollow checks that a call that follows another call arrives when the earlier response
+// is complete and the pause is over. This holds even if a call between the two is omitted.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
 	trace := []workload.Call{

@@ -9,40 +9,42 @@ import (
 	"penstock/bench/result"
 )
 
-// Pools describes the engines that two pools by prompt length (deployments[].prompt_tokens) need in
-// place of one pool.
+// Pools describes two pools by prompt length (deployments[].prompt_tokens) that could replace a
+// single pool.
 type Pools struct {
-	// Engine is the kind of the engines that take the long prompts, and of the one pool that is
-	// compared.
+	// Engine is the kind of the single pool, and of the pool for long prompts.
 	Engine string `json:"engine"`
-	// OnePool is the number of engines without a split, and its price; null without a price.
+	// OnePool is the number of engines in the single pool. OnePoolPrice is the price of that pool,
+	// or null if there is no price.
 	OnePool      int      `json:"one_pool"`
 	OnePoolPrice *float64 `json:"one_pool_price_hour"`
-	// Split is the maximum number of tokens of a prompt for the pool Short. Longer prompts go to
-	// the pool Long.
+	// Split is the maximum prompt length in the pool Short, in tokens. Longer prompts go to the
+	// pool Long.
 	Split int  `json:"split"`
 	Short Pool `json:"short"`
 	Long  Pool `json:"long"`
-	// Engines is the sum of both, and PriceHour its price; null without a price.
+	// Engines is the number of engines in both pools. PriceHour is their price, or null if there is
+	// no price.
 	Engines   int      `json:"engines"`
 	PriceHour *float64 `json:"price_hour"`
 }
 
-// Pool is one of two pools.
+// Pool is one of the two pools.
 type Pool struct {
 	Engine   string `json:"engine"`
 	Policy   string `json:"policy"`
-	Requests int    `json:"requests"` // of the trace
-	// Engines is the number that meets the objectives in 95 % of the draws.
+	Requests int    `json:"requests"` // requests of the trace that go to the pool
+	// Engines is how many engines meet the objectives in 95 % of the draws.
 	Engines int `json:"engines"`
 
 	kind *Kind
 }
 
-// splitQuantiles are the quantiles of the prompts' lengths at which a split is tried.
+// splitQuantiles are the quantiles of the prompt lengths at which splits are tried.
 var splitQuantiles = []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
 
-// splits returns the lengths at which a split is tried. It omits lengths that leave a pool empty.
+// splits returns the prompt lengths at which a split is tried. It omits lengths for which a pool
+// would be empty.
 func splits(requests []request) (all []int) {
 	lengths := make([]int, len(requests))
 	for i := range requests {
@@ -57,7 +59,7 @@ func splits(requests []request) (all []int) {
 	return slices.Compact(all)
 }
 
-// part returns the search over the requests that keep selects. Each pool is thus played alone.
+// part returns a search over the requests for which keep returns true.
 func (s *search) part(keep func(*request) bool) *search {
 	out := &search{objectives: s.objectives, seed: s.seed}
 	for _, draw := range s.requests {
@@ -66,8 +68,8 @@ func (s *search) part(keep func(*request) bool) *search {
 	return out
 }
 
-// enough returns the number of engines that meets the objectives in 95 % of the first draws. It
-// returns a number above maxEngines if no number does.
+// enough returns how many engines meet the objectives in 95 % of the first draws. It returns a
+// number above maxEngines if no fleet does.
 func (s *search) enough(k *Kind, policy string, draws int) int {
 	if len(fitting(k, s.requests[0])) == 0 {
 		return maxEngines + 1
@@ -87,9 +89,9 @@ func (s *search) enough(k *Kind, policy string, draws int) int {
 	return needs[enoughOf(draws)-1]
 }
 
-// pools looks for the best two pools. Long prompts go to the engines of row one, and short prompts
-// to the engines of any row in all. Kinds are mixed only if both have a price. It returns nil if no
-// two pools meet the objectives.
+// pools searches for the best pair of pools. The row "one" contains the kind of engine for long
+// prompts. Short prompts go to a kind in all. Kinds are mixed only if both have a price. It returns
+// nil if no pair of pools meets the objectives.
 func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 	best = s.bestSplit(one, all, splits(s.requests[0]), 1)
 	if best == nil || len(s.requests) == 1 {
@@ -99,7 +101,7 @@ func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests)) // with all draws
 }
 
-// bestSplit returns the cheapest two pools for the given splits and number of draws.
+// bestSplit returns the cheapest pair of pools for the given splits and number of draws.
 func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best *Pools) {
 	for _, at := range splits {
 		short := s.part(func(r *request) bool { return r.in <= at })
@@ -129,7 +131,7 @@ func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best 
 	return best
 }
 
-// cost returns the value that is compared: the price or, without a price, the number of engines.
+// cost returns the price or, if there is none, the number of engines.
 func (p *Pools) cost() float64 {
 	if p.PriceHour != nil {
 		return *p.PriceHour
@@ -137,7 +139,6 @@ func (p *Pools) cost() float64 {
 	return float64(p.Engines)
 }
 
-// onePoolCost returns the cost of the one pool.
 func (p *Pools) onePoolCost() float64 {
 	if p.PriceHour != nil {
 		return *p.OnePoolPrice
@@ -145,7 +146,6 @@ func (p *Pools) onePoolCost() float64 {
 	return float64(p.OnePool)
 }
 
-// text describes the pools in a sentence or two.
 func (p *Pools) text() string {
 	priced := func(price *float64) string {
 		if price == nil {
@@ -165,7 +165,7 @@ func (p *Pools) text() string {
 	return b.String()
 }
 
-// assumptions describes the effects that the numbers of pools leave out.
+// assumptions describes what the numbers for pools ignore.
 const assumptions = "Each of two pools is played alone and has to meet the objectives itself. The edge also sends short prompts to engines for long ones, " +
 	"and sessions may grow from one pool into the other: both are left out. Engines of a pool for short prompts have the same slots and room here: " +
 	"give them as an --engine of their own, with a price, if a shorter context gives them more.\n"

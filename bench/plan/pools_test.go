@@ -21,15 +21,15 @@ func lengths(n int, every time.Duration, in ...int) (trace []workload.Call) {
 	return trace
 }
 
-// TestPools checks the comparison with two pools: where the split is, which kinds it mixes, and
-// that each pool has as many engines as it needs and no more.
+// TestPools checks the comparison with two pools: where they split, which kinds they mix, and that
+// each pool has exactly as many engines as it needs.
 func TestPools(t *testing.T) {
 	const small, big = "small:prefill=8000,token=50,slots=16,kv=8000", "big:prefill=8000,token=50,slots=16,kv=200000"
 	for _, c := range []struct {
 		name    string
 		engines []string
 		in      []int
-		split   int // 0: there are no pools
+		split   int // 0: no pools
 		short   string
 		saves   bool
 	}{

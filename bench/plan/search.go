@@ -11,7 +11,7 @@ import (
 	"penstock/bench/result"
 )
 
-// maxEngines is the largest fleet that is tried.
+// maxEngines is the maximum size of a fleet.
 const maxEngines = 512
 
 // enough is the fraction of draws in which a fleet must meet the objectives.
@@ -20,18 +20,18 @@ const enough = 0.95
 // enoughOf returns the number of draws in which a fleet must meet the objectives.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
-// shuffled is the number of consecutive gaps between requests that a draw shuffles.
+// shuffled is how many consecutive gaps a draw shuffles.
 const shuffled = 64
 
-// search finds the smallest fleet.
 type search struct {
-	requests   [][]request // by draw
+	requests   [][]request // indexed by draw
 	objectives []result.Objective
 	seed       uint64
 }
 
-// draw varies the arrivals of a trace: in each group of consecutive requests, it shuffles the gaps.
-// The load over time and the bursts stay, but affect other requests. Draw 0 is the trace itself.
+// draw varies the arrivals of a trace by shuffling the gaps within each group of consecutive
+// requests. The load over time and the bursts stay the same, but affect different requests. Draw 0
+// is the unchanged trace.
 func draw(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -57,7 +57,6 @@ func draw(trace []request, seed uint64, n int) []request {
 	return out
 }
 
-// try plays a draw on a fleet.
 func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outcome {
 	f, err := newFleet(slices.Repeat([]*Kind{k}, engines), policy, s.seed+uint64(n))
 	if err != nil {
@@ -66,15 +65,13 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 	return f.outcome(f.run(fitting(k, s.requests[n]), speed))
 }
 
-// fitting returns the requests that an engine of the kind has room for.
 func fitting(k *Kind, requests []request) []request { return keeping(requests, k.fits) }
 
-// keeping returns the requests that keep selects. If a request follows an omitted request, it now
-// follows the omitted request's predecessor, or arrives when the omitted request would have
-// arrived.
+// keeping returns the requests for which keep returns true. If a request followed an omitted one,
+// it now follows that one's predecessor, or arrives when the omitted request would have arrived.
 func keeping(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
-	at := make([]int, len(requests)) // the new index of each request; for an omitted request, its predecessor's
+	at := make([]int, len(requests)) // new index of each request or, if it is omitted, of its predecessor
 	for i, r := range requests {
 		if before := r.after; before >= 0 {
 			r.at, r.after = requests[before].at, at[before]
@@ -87,16 +84,15 @@ func keeping(requests []request, keep func(*request) bool) []request {
 	return out
 }
 
-// met reports whether an outcome is within all objectives.
 func (s *search) met(o outcome) bool {
 	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
 }
 
 // need returns the smallest number of engines that meets the objectives in a draw. It searches
-// around a guess, and returns a number above maxEngines if not even maxEngines engines suffice.
+// around guess. If not even maxEngines engines suffice, it returns a larger number than maxEngines.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
-	low, high := 0, maxEngines+1 // low misses the objectives; high meets them, or is too many
+	low, high := 0, maxEngines+1 // low misses the objectives; high meets them or is too large
 	for at, step := guess, 1; at > low && at < high; step *= 2 {
 		if meets(at) {
 			high, at = at, at-step
@@ -114,39 +110,39 @@ func (s *search) need(k *Kind, policy string, n, guess int) int {
 	return high
 }
 
-// Row is a kind of engine behind a policy.
+// Row is a kind of engine with a policy.
 type Row struct {
 	Engine string `json:"engine"`
 	Policy string `json:"policy"`
-	// Engines is the number that meets the objectives in 95 % of the draws; null when not even the
+	// Engines is how many engines meet the objectives in 95 % of the draws, or null if not even the
 	// largest fleet does.
 	Engines *int `json:"engines"`
-	// Least and Most are the numbers needed over all draws.
+	// Least and Most are the extremes over all draws.
 	Least int `json:"least"`
 	Most  int `json:"most"`
-	// P99 holds each measure in ms with that number of engines, or with the largest fleet. CachedShare
-	// is the cached fraction of input tokens. Imbalance is the busiest engine's number of requests
-	// over the mean.
+	// P99 contains each measure in ms for that number of engines, or for the largest fleet.
+	// CachedShare is the fraction of input tokens that were cached. Imbalance is the number of
+	// requests at the busiest engine divided by the mean.
 	P99         map[string]Interval `json:"p99_ms"`
 	CachedShare Interval            `json:"cached_share"`
 	Imbalance   Interval            `json:"imbalance"`
-	// Room is the factor by which the load may grow before the objectives are missed; null except for
-	// the best policy of each kind.
+	// Room is the factor by which the load may grow before an objective is missed. It is null for
+	// all but the best policy of each kind.
 	Room *Interval `json:"room"`
-	// TooLong is the number of requests that no engine of the kind has room for; they were left
-	// out.
+	// TooLong is the number of requests that are omitted because they do not fit in an engine of
+	// the kind.
 	TooLong int `json:"too_long"`
-	// PriceHour is the price of the fleet; null without a price.
+	// PriceHour is the price of the fleet, or null if there is no price.
 	PriceHour *float64 `json:"price_hour"`
-	// Tied is true if the draws do not show that this policy needs more engines than the best policy
-	// for the kind.
+	// Tied is true if the draws do not show that this policy needs more engines than the best
+	// policy for the kind.
 	Tied bool `json:"tied"`
 
-	needs []int // by draw
+	needs []int // indexed by draw
 	kind  *Kind
 }
 
-// Interval is a median over the draws, with the 5th and the 95th percentile.
+// Interval is the median, the 5th and the 95th percentile over the draws.
 type Interval struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -159,7 +155,7 @@ func interval(values []float64) Interval {
 	return Interval{at(0.5), at(0.05), at(0.95)}
 }
 
-// each calls f for every draw, in parallel on all processors.
+// each calls f for every draw, in parallel on all CPUs.
 func (s *search) each(f func(n int)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -173,7 +169,6 @@ func (s *search) each(f func(n int)) {
 	all.Wait()
 }
 
-// row returns the result for a kind and a policy.
 func (s *search) row(k *Kind, policy string) *Row {
 	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}, kind: k}
 	for i := range s.requests[0] {
@@ -224,8 +219,8 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room returns the factor by which a fleet's load may grow: all requests of the trace arrive faster
-// by that factor. The factor is below 1 in draws in which the fleet misses the objectives.
+// room returns the factor by which the load of a fleet may grow. If the load grows, all requests of
+// the trace arrive faster. It is below 1 in draws in which the fleet misses the objectives.
 func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
@@ -242,16 +237,16 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	return new(interval(values))
 }
 
-// chance is the accepted probability of a false positive: a difference where there is none.
+// chance is the accepted probability of a false positive.
 const chance = 0.05
 
-// leastDraws is the smallest number of draws that can show a difference. Five agreeing draws may
-// still be chance.
+// leastDraws is how many draws are needed to show a difference. Five draws that agree may still be
+// chance.
 const leastDraws = 6
 
-// tied reports whether the draws fail to show which of two rows needs fewer engines. They fail if
-// the draws in which the rows differ favour the two rows like coin tosses (the sign test). Both
-// rows have played the same draws. With too few draws for the test, equal numbers are tied.
+// tied reports whether the draws fail to show which of two rows needs fewer engines. This is the
+// case if the draws in which the rows differ favour each row about equally often (sign test). Both
+// rows use the same draws. If there are too few draws for the test, equal numbers are tied.
 func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -268,7 +263,7 @@ func tied(a, b *Row) bool {
 			fewer++
 		}
 	}
-	one, all := math.Pow(0.5, float64(differ)), 0.0 // the probabilities of exactly i, and of i or fewer
+	one, all := math.Pow(0.5, float64(differ)), 0.0 // probabilities of exactly i, and of i or fewer
 	for i := range min(fewer, differ-fewer) + 1 {
 		all += one
 		one *= float64(differ-i) / float64(i+1)
@@ -276,8 +271,8 @@ func tied(a, b *Row) bool {
 	return 2*all > chance
 }
 
-// rank orders the rows of a kind: first the best row and the rows tied with it, in the order in
-// which they were tried, and then the other rows.
+// rank orders the rows of a kind: first the best row and those tied with it, in the order in which
+// they were tried, and then the others.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)
 	slices.SortStableFunc(rows, better)
@@ -298,8 +293,8 @@ func rank(rows []*Row) {
 	})
 }
 
-// better orders rows of a kind by fewer engines, then by fewer engines over the draws, and then by
-// earlier first tokens.
+// better orders rows by fewer engines, then by fewer engines over all draws, and then by earlier
+// first tokens.
 func better(a, b *Row) int {
 	many := func(r *Row) int {
 		if r.Engines == nil {

@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// Patience is the maximum time until a child process is ready.
+// Patience is how long a child process may take to become ready.
 const Patience = 30 * time.Second
 
-// Child is a process that we started and that ends with us: through Kill and, on systems that
-// support it (see bindChild), even when we are killed.
+// Child is a child process. It ends when Kill is called. Where this is supported (see bindChild),
+// it also ends when this process is killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
 	Last *lastLines
-	Done chan struct{} // closed when it has ended
+	Done chan struct{} // closed when the process has ended
 }
 
-// Start runs a program and waits until ready accepts a line of the program's standard output. If
-// ready is nil, Start does not wait. The program runs only on the given processors; nil: on all.
+// Start runs a program and waits until ready accepts a line on the program's standard output. If
+// ready is nil, Start does not wait. The program runs only on the given CPUs, or on all CPUs if on
+// is nil.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -39,8 +40,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	}
 	started, said := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The child is bound to the thread that started it, so the thread is kept until the child has
-		// ended.
+		// The child is bound to the thread that starts it, so this thread must exist until the
+		// child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := startOn(c.Cmd, on)
@@ -80,8 +81,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	return nil, fmt.Errorf("start %s: %w", name, err)
 }
 
-// startOn starts a process on the given processors. The calling goroutine must be locked to its
-// thread, because the process inherits the thread's processors.
+// startOn starts a process on the given CPUs. The calling goroutine must be locked to its thread,
+// because the process inherits the thread's CPUs.
 func startOn(cmd *exec.Cmd, on []int) error {
 	if on == nil {
 		return cmd.Start()
@@ -94,7 +95,7 @@ func startOn(cmd *exec.Cmd, on []int) error {
 	return cmd.Start()
 }
 
-// childEnv returns our environment without our own settings that would change a child's behaviour.
+// childEnv returns the environment without the settings of this program.
 func childEnv() []string {
 	var out []string
 	for _, kv := range os.Environ() {
@@ -105,10 +106,11 @@ func childEnv() []string {
 	return out
 }
 
-// Kill kills the process and its descendants, and waits for it. It may be called again.
+// Kill kills the process and its descendants, and waits until it has ended. It may be called more
+// than once.
 func (c *Child) Kill() {
 	select {
-	case <-c.Done: // another process may have the same number by now
+	case <-c.Done: // the process id may have been reused
 		return
 	default:
 	}
@@ -116,13 +118,13 @@ func (c *Child) Kill() {
 	<-c.Done
 }
 
-// lastLines keeps the last lines of a process's standard error.
+// lastLines is a writer that keeps the end of a process's standard error.
 type lastLines struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// Write keeps the last KiB.
+// Write implements io.Writer. It keeps the last KiB.
 func (l *lastLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// bindChild puts the child into its own process group, so that Ctrl-C reaches only us. These
-// systems cannot end the child if we are killed by SIGKILL.
+// bindChild puts the child into a separate process group, so that Ctrl-C does not reach it. This
+// system cannot end the child if this process is killed by SIGKILL.
 func bindChild(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

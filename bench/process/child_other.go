@@ -8,16 +8,15 @@ import (
 	"os/exec"
 )
 
-// bindChild does nothing: the system has no process groups.
+// bindChild does nothing, because the system has no process groups.
 func bindChild(*exec.Cmd) {}
 
-// killChild kills the child.
 func killChild(p *os.Process) { _ = p.Kill() }
 
 var errNoStop = errors.New("this system cannot stop a process for a while")
 
-// Stop cannot stop the process here.
+// Stop is not supported on this system.
 func (c *Child) Stop() error { return errNoStop }
 
-// Continue does nothing: no process was stopped.
+// Continue is not supported on this system.
 func (c *Child) Continue() error { return errNoStop }

@@ -1,6 +1,7 @@
-// Package process provides system functions for the load tester: child processes that end with it,
-// processors to bind them to, and the time and memory that a process uses.
+// Package process provides system functions for the load tester: child processes, CPU pinning, and
+// the CPU time and memory of processes.
 //
-// The children end with us, even when we are killed (Linux). Ctrl-C does not reach them. Otherwise
-// they could end first, and a report would show dead engines.
+// Child processes end with this process. On Linux, they do so even if this process is killed.
+// Ctrl-C does not reach them. Otherwise engines could end before the report, which would then show
+// dead engines.
 package process

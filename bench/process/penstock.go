@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Executable returns the path of this program, which is started as simulator and as edge. Tests
-// replace it.
+// Executable returns the path of this program, which also serves as the simulator and the edge.
+// Tests replace it.
 var Executable = os.Executable
 
-// StartSim starts this program as a simulated engine, and returns the address that it listens on.
+// StartSim starts a simulated engine and returns its address.
 func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *Child, addr string, err error) {
 	c, err = startOwn(ctx, name, on, append([]string{"sim"}, flags...), func(line string) bool {
 		_, rest, ok := strings.Cut(line, " listening on http://")
@@ -21,8 +21,8 @@ func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *C
 	return c, addr, err
 }
 
-// StartEdge starts this program as an edge. The configuration must have an admin listener.
-// StartEdge returns both base URLs, without /v1.
+// StartEdge starts an edge. The configuration must have an admin listener. StartEdge returns both
+// base URLs without /v1.
 func StartEdge(ctx context.Context, name string, on []int, config string) (c *Child, url, admin string, err error) {
 	c, err = startOwn(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
 		rest, ok := strings.CutPrefix(line, "penstock: serving ")

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processors returns the processors that this process may run on.
+// Processors returns the CPUs on which this process may run.
 func Processors() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -23,12 +23,12 @@ func Processors() []int {
 	return out
 }
 
-// pinThread binds the calling thread, and every process that it starts, to processors until undo is
+// pinThread pins the calling thread, and the processes that it starts, to CPUs until undo is
 // called. The goroutine must be locked to its thread.
 func pinThread(to []int) (undo func(), err error) { return pin(0, to) }
 
-// PinProcess binds every thread of this process to processors; new threads inherit the binding from
-// the thread that starts them.
+// PinProcess pins all threads of this process to CPUs until undo is called. A new thread inherits
+// the CPUs of the thread that starts it.
 func PinProcess(to []int) (undo func(), err error) {
 	var all []func()
 	undo = func() {

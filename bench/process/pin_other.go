@@ -6,11 +6,11 @@ import "errors"
 
 var errNoPinning = errors.New("this system does not support it")
 
-// Processors returns nothing: the processors of this process are not known.
+// Processors returns nil, because the CPUs are unknown on this system.
 func Processors() []int { return nil }
 
-// pinThread cannot bind a thread to processors here.
+// pinThread is not supported on this system.
 func pinThread([]int) (undo func(), err error) { return func() {}, errNoPinning }
 
-// PinProcess fails: this system cannot bind a process to processors.
+// PinProcess is not supported on this system.
 func PinProcess([]int) (undo func(), err error) { return func() {}, errNoPinning }

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// Usage is the resource usage of a process: microseconds of processor time so far, and bytes of
-// resident memory now.
+// Usage contains the CPU time of a process in microseconds, and its resident memory in bytes.
 type Usage struct{ CPU, Memory float64 }
 
-// UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads
-// that have ended are not counted, because none of the measured proxies ends threads.
+// UsageOf reads the run time of all threads, and the resident pages, from /proc. It omits threads
+// that have ended. None of the measured proxies has such threads.
 func UsageOf(pid int) (Usage, error) {
 	id := strconv.Itoa(pid)
 	s, err := Schedule(id)
@@ -32,13 +31,14 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
 }
 
-// scheduled holds the scheduler's times for a process, in nanoseconds over all its threads.
+// scheduled contains the scheduler's times for a process, in nanoseconds, summed over all threads.
 type scheduled struct {
-	ran    float64 // on a processor
-	Waited float64 // ready to run while no processor was free
+	ran    float64 // on a CPU
+	Waited float64 // runnable, waiting for a CPU
 }
 
-// Schedule reads /proc/ID/task/*/schedstat, which only Linux has. id is a number, or self.
+// Schedule reads /proc/ID/task/*/schedstat, which exists only on Linux. id is a process id or
+// "self".
 func Schedule(id string) (scheduled, error) {
 	pattern := "/proc/" + id + "/task/*/schedstat"
 	threads, err := filepath.Glob(pattern)
@@ -49,7 +49,7 @@ func Schedule(id string) (scheduled, error) {
 	for _, path := range threads {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			continue // a thread that has just ended
+			continue // the thread has just ended
 		}
 		var ran, waited float64
 		if _, err := fmt.Sscan(string(b), &ran, &waited); err != nil {
@@ -61,7 +61,7 @@ func Schedule(id string) (scheduled, error) {
 	return s, nil
 }
 
-// Numbers formats processor numbers as Linux does: 0-3,5.
+// Numbers formats CPU numbers as Linux does: 0-3,5.
 func Numbers(list []int) string {
 	var out []string
 	for i := 0; i < len(list); {

@@ -19,7 +19,7 @@ func TestProcessUse(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer stop()
-	for ctx.Err() == nil { // burn
+	for ctx.Err() == nil { // use CPU time
 		_ = strings.Repeat("x", 1<<16)
 	}
 	after, err := UsageOf(os.Getpid())

@@ -4,11 +4,11 @@ package process
 
 import "time"
 
-// CPUTime returns false: this system does not report the processor time.
+// CPUTime returns false, because this system does not report CPU time.
 func CPUTime() (time.Duration, bool) { return 0, false }
 
-// MaxRSS returns false: this system does not report the resident memory.
+// MaxRSS returns false, because this system does not report resident memory.
 func MaxRSS() (int64, bool) { return 0, false }
 
-// FileLimit returns 0: this system does not report the limit.
+// FileLimit returns 0, because this system does not report the limit.
 func FileLimit() uint64 { return 0 }

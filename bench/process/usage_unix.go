@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// CPUTime returns the processor time that the process has used.
+// CPUTime returns the CPU time that the process has used.
 func CPUTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -17,7 +17,7 @@ func CPUTime() (time.Duration, bool) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
 
-// MaxRSS returns the highest resident memory of the process in bytes.
+// MaxRSS returns the maximum resident memory of the process in bytes.
 func MaxRSS() (int64, bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -29,8 +29,8 @@ func MaxRSS() (int64, bool) {
 	return int64(u.Maxrss) * 1024, true //nolint:unconvert // of 32 bits on some systems
 }
 
-// FileLimit returns the maximum number of descriptors of the process. Go has already raised the
-// soft limit to the hard one.
+// FileLimit returns how many file descriptors the process may have. Go raises the soft limit to the
+// hard limit.
 func FileLimit() uint64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

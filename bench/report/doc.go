@@ -1,9 +1,9 @@
-// Package report writes a result for people: as the text block that vLLM's tool prints, and as an
-// HTML page.
+// Package report formats a result for people, either as the text block of vLLM's tool or as an HTML
+// page.
 //
-// The page is a template, one style sheet and one script next to a copy of uPlot, all embedded,
-// under a policy that forbids the page to load anything. The script draws lines and axes, and
-// plots.go determines their meaning. Tables are HTML, so the page can be read without the script.
-// Text from a server or from another person's file cannot control a terminal or become script: the
-// text block goes through proxy/front/plaintext, and the page through html/template.
+// The page is a template with an embedded style sheet, a script and uPlot. The page's content
+// security policy forbids loading anything. The script only draws lines and axes, and plots.go
+// determines their meaning. Tables are HTML, so the page is readable even if the script does not
+// run. Text from a server or from a foreign file can neither control a terminal nor become script.
+// The text block passes through proxy/front/plaintext, and the page through html/template.
 package report

@@ -29,7 +29,6 @@ var (
 	plotLicence string
 )
 
-// measureWords maps each measure to a label and a formula for people.
 var measureWords = map[string]struct{ label, formula string }{
 	result.TTFT:             {"Time to first token", "first token − sent; text, reasoning or part of a tool call, of speech the first byte of sound"},
 	result.TTFV:             {"Time to first visible token", "first text or tool call − sent; reasoning does not count"},
@@ -43,7 +42,7 @@ var measureWords = map[string]struct{ label, formula string }{
 	result.Connect:          {"Connecting", "new connections only"},
 }
 
-// faultWords describes stream faults as text.
+// faultWords describes the faults of streams.
 var faultWords = map[string]string{
 	result.FaultNoEnd:    "it ended without its dialect's end of a stream",
 	result.FaultUnparsed: "an event is not the expected JSON",
@@ -56,19 +55,19 @@ var faultWords = map[string]string{
 	result.FaultNoDone:   "it ended well, but no [DONE] followed",
 }
 
-// WriteHTML writes the page for one of our results. The page needs no network, and its tables need
-// no script. Like the result, it has no prompt, no reply and no key.
+// WriteHTML writes the page of a result. The page needs no network, and its tables need no script.
+// Like the result, it contains no prompts, responses or keys.
 func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }
 
-// page is the input of the template. All values are already formatted.
+// page is the input of the template. All its values are already formatted.
 type page struct {
 	Title, Subject, Date, Duration, Verdict string
 	Explain                                 []string // explanation of the scenario, in paragraphs
 	*result.Penstock
 	Figures       []figure
-	Tables, Parts []table // tables before the plots, and after them
+	Tables, Parts []table // tables that precede and follow the plots
 	Setup         []table
 	Plots         []plot
 	Groups        []plotGroup
@@ -77,13 +76,12 @@ type page struct {
 	Licence       string
 }
 
-// figure is a large number at the top.
+// figure is a large number at the top of the page.
 type figure struct{ Name, Value, Unit, Note string }
 
-// plotGroup is a section of plots.
 type plotGroup struct{ ID, Title, Text string }
 
-// plotGroups are all sections, in order.
+// plotGroups contains all sections in order.
 var plotGroups = []plotGroup{
 	{"load", "Over load", "Each point is a stage of the run."},
 	{"time", "Over time", "Seconds since the start; percentiles of what happened in each interval."},
@@ -104,7 +102,7 @@ func newPage(r *result.Result) *page {
 	}
 	if s := p.Scenario; s != nil {
 		g.Explain = strings.Split(s.Explain, "\n\n")
-		if s.OwnFleet { // the reader does not know its ports
+		if s.OwnFleet { // the fleet's ports would tell the reader nothing
 			g.Subject = "simulated engines behind an edge"
 		}
 	}
@@ -268,7 +266,7 @@ func eventTable(events []result.Event) table {
 	return t
 }
 
-// list is a table of names and values; pairs without a value are left out.
+// list returns a table of names and values. It omits pairs without a value.
 func list(title, note string, pairs ...string) table {
 	t := table{Title: title, Note: note, Words: 2}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -279,7 +277,7 @@ func list(title, note string, pairs ...string) table {
 	return t
 }
 
-// named formats a map as text, ordered by name.
+// named formats a map, ordered by name.
 func named[V any](m map[string]V, text func(V) string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -288,8 +286,8 @@ func named[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
-// retryWait returns the time that clients waited because of Retry-After; empty if they did not
-// wait.
+// retryWait describes for how long clients waited because of Retry-After. It returns "" if they did
+// not wait.
 func retryWait(p *result.Penstock) string {
 	if p.Load.RetryWaitS == 0 {
 		return ""

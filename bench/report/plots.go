@@ -11,10 +11,10 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is one chart of the page: columns over a common x. The page's script does not know the
-// meaning of the columns.
+// plot is a chart on the page: columns over a common x. The script on the page does not know what
+// the columns mean.
 type plot struct {
-	Group  string    `json:"group"` // the section of the plot: load, time, spread or engine
+	Group  string    `json:"group"` // section: load, time, spread or engine
 	Title  string    `json:"title"`
 	Note   string    `json:"note"`
 	XUnit  string    `json:"x_unit"`
@@ -26,11 +26,11 @@ type plot struct {
 	Lines  []line    `json:"lines"`
 	Marks  []mark    `json:"marks"` // vertical lines: events, ends of stages
 	YMax   *float64  `json:"y_max"`
-	Words  string    `json:"words"` // a description for readers who see no picture
+	Words  string    `json:"words"` // description for readers who cannot see the picture
 }
 
-// line is one column. Tones 1 to 3 are shades of one colour, for percentiles; 4 is the second
-// colour; 5 is the colour of failures.
+// line is a column of a plot. Tones 1 to 3 are shades of one colour, for percentiles. Tone 4 is the
+// second colour, and tone 5 is the colour for failures.
 type line struct {
 	Label  string     `json:"label"`
 	Tone   int        `json:"tone"`
@@ -44,7 +44,7 @@ type mark struct {
 	Label string  `json:"label"`
 }
 
-// shades are the percentiles that plots show, from light to dark.
+// shades are the plotted percentiles, from light to dark.
 var shades = []string{"50", "90", "99"}
 
 // percentileLines returns a line for each of the shades. at returns the column of a percentile.
@@ -56,7 +56,7 @@ func percentileLines(at func(percentile string) []*float64) []line {
 	return out
 }
 
-// plots returns all charts that the result has data for. Every line has at least one value, and
+// plots returns all charts for which the result has data. Every line has at least one value, and
 // every plot at least one line.
 func plots(p *result.Penstock) []plot {
 	var out []plot
@@ -75,7 +75,7 @@ func plots(p *result.Penstock) []plot {
 	return out
 }
 
-// words describes the range and the highest point of each line of a plot.
+// words describes the range and the maximum of each line of a plot.
 func words(c *plot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, over %s to %s %s.", strings.TrimSpace(c.Title+" "+c.Note), result.NumberText(c.X[0]),
@@ -103,10 +103,10 @@ func words(c *plot) string {
 	return b.String()
 }
 
-// loadOf returns the unit of stage loads and a function that reads them, for plots and tables
-// alike. The load is the rate that was sent, so that the closed loops of a sweep share one axis
-// with its rates. If all stages are closed loops, the load is their concurrency. An unknown load is
-// NaN.
+// loadOf returns the unit of stage loads and a function that reads them. Plots and tables use both.
+// The load is the rate at which requests were sent, so that the closed loops of a sweep share an
+// axis with its rates. If all stages are closed loops, the load is their concurrency. An unknown
+// load is NaN.
 func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -114,7 +114,7 @@ func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) 
 	return "requests/s", func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
 }
 
-// loadPlots returns latency and throughput over load (loadOf), if there are several stages.
+// loadPlots returns latency and throughput over load, if there is more than one stage.
 func loadPlots(p *result.Penstock) []plot {
 	unit, load := loadOf(p)
 	stages := slices.DeleteFunc(slices.Clone(p.Stages),
@@ -161,7 +161,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or() returns the number v, or otherwise if v is missing.
+// or returns *v, or otherwise if v is nil.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -178,7 +178,6 @@ func over[T any](values []T, of func(T) *float64) []*float64 {
 	return out
 }
 
-// divided divides each number of a column by a divisor.
 func divided[N int | float64](column []N, by float64) []*float64 {
 	return over(column, func(n N) *float64 { return new(float64(n) / by) })
 }
@@ -194,7 +193,6 @@ func value(d *result.Distribution, p string) *float64 {
 	return &v
 }
 
-// timePlots returns the plots over time.
 func timePlots(p *result.Penstock) []plot {
 	s := &p.Series
 	if len(s.TS) < 2 || s.IntervalS <= 0 {
@@ -230,12 +228,11 @@ func timePlots(p *result.Penstock) []plot {
 	return out
 }
 
-// maxUpstreams is the largest number of upstreams with their own lines. More lines could not be
-// distinguished.
+// maxUpstreams is how many upstreams get a line each. A reader could not distinguish more lines.
 const maxUpstreams = 8
 
-// upstreamLines returns the answers of each upstream, or of the busiest ones if there are many. A
-// line has a gap while the engine's page did not answer: the engine was dead, not idle.
+// upstreamLines returns the responses of each upstream, or only of the busiest ones. A line has a
+// gap while the engine's page could not be read, because the engine was dead and not idle.
 func upstreamLines(p *result.Penstock) (out []line) {
 	s := &p.Series
 	names := slices.Sorted(maps.Keys(s.Upstreams))
@@ -264,7 +261,7 @@ func upstreamLines(p *result.Penstock) (out []line) {
 	return out
 }
 
-// dead reports whether the last read of an engine's page before the given time failed.
+// dead reports whether the last read of an engine's page before the given time has failed.
 func dead(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
@@ -283,7 +280,7 @@ func dead(t *result.Telemetry, before float64) bool {
 	return true
 }
 
-// marksOf returns the events, and the times at which one stage ends and the next starts.
+// marksOf returns the events and the boundaries of stages.
 func marksOf(p *result.Penstock) []mark {
 	marks := []mark{}
 	for i := range p.Events {
@@ -298,7 +295,8 @@ func marksOf(p *result.Penstock) []mark {
 	return marks
 }
 
-// wide reports whether lines span so wide a range that a linear axis would hide the lower part.
+// wide reports whether the range of the values is so wide that a linear axis would hide its lower
+// part.
 func wide(lines []line) bool {
 	low, high := math.Inf(1), 0.0
 	for _, l := range lines {
@@ -311,8 +309,8 @@ func wide(lines []line) bool {
 	return high > 100*low
 }
 
-// spreadPlots returns the cumulative distributions: for each duration, the fraction of samples that
-// took at most that long.
+// spreadPlots returns cumulative distributions. For each duration, they show the fraction of
+// samples that took at most that long.
 func spreadPlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, m := range []struct{ title, measure, label, fromSchedule string }{
@@ -354,7 +352,7 @@ func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	}
 }
 
-// shares returns the fraction of samples up to each x; nil without samples.
+// shares returns the fraction of samples up to each x, or nil if there are no samples.
 func shares(d *result.Distribution, xs []float64) []*float64 {
 	if d == nil || d.Count == 0 {
 		return nil
@@ -368,19 +366,19 @@ func shares(d *result.Distribution, xs []float64) []*float64 {
 	})
 }
 
-// telemetry lists the metrics that are drawn, by the suffix of their name.
+// telemetry lists the metrics to plot, by the suffix of their names.
 var telemetry = []struct{ title, ends string }{
 	{"Running and waiting requests", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
 	{"Use of the KV cache", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},
 }
 
-// enginePlots returns the plots of the engines' and the edge's metrics.
+// enginePlots returns plots of the metrics of the engines and the edge.
 func enginePlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, t := range p.Telemetry {
 		note := t.Source + " " + t.URL
 		if name, ok := strings.CutPrefix(t.Source, "engine "); ok || p.Scenario != nil && p.Scenario.OwnFleet {
-			note = cmp.Or(name, t.Source) // a name says more than a port
+			note = cmp.Or(name, t.Source) // a name is more useful than a port
 		}
 		for _, want := range telemetry {
 			c := plot{Group: "engine", Title: want.title, Note: note, XUnit: "s", X: t.TS, Marks: marksOf(p)}

@@ -59,8 +59,8 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// TestHostileNames checks that with hostile names of models, engines and stages, the report has the
-// same elements as with plain names, and shows the names.
+// TestHostileNames checks that hostile names of models, engines and stages do not change the
+// elements of a report, and that the report shows the names.
 func TestHostileNames(t *testing.T) {
 	named := func(name string) string {
 		r := benchtest.FullResult(t)
@@ -92,7 +92,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// elements lists the elements of a page, each with the names of its attributes.
+// elements lists the elements on a page. Each entry includes the names of the attributes.
 func elements(page string) (out []string) {
 	for z := tokens.NewTokenizer(strings.NewReader(page)); ; {
 		switch z.Next() {
@@ -143,7 +143,7 @@ func TestReportData(t *testing.T) {
 	if groups["load"] != 5 || groups["time"] != 8 || groups["spread"] != 3 || groups["engine"] != 2 {
 		t.Errorf("plots = %v, want load 5, time 8, spread 3, engine 2", groups)
 	}
-	// A closed loop with one stage has no schedule and no load to plot over.
+	// A closed loop with one stage has no schedule, and no range of loads to plot over.
 	one := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20}.Result(t)
 	one.Penstock.Load.Mode = "closed"
 	for _, p := range plots(one.Penstock) {
@@ -153,8 +153,8 @@ func TestReportData(t *testing.T) {
 	}
 }
 
-// TestReportReadsWithoutScript checks the text of the page for readers without JavaScript and
-// screen readers.
+// TestReportReadsWithoutScript checks the text on the page for screen readers and for readers
+// without JavaScript.
 func TestReportReadsWithoutScript(t *testing.T) {
 	for name, r := range map[string]*result.Result{
 		"full":    benchtest.FullResult(t),
@@ -181,7 +181,7 @@ func TestReportInTheTerminal(t *testing.T) {
 	golden.File(t, "testdata/terminal.txt", text.Bytes())
 }
 
-// TestReportInBrowser opens the page and checks the drawing.
+// TestReportInBrowser opens the page in a browser and checks the drawing.
 func TestReportInBrowser(t *testing.T) {
 	fastset.LeaveOut(t, "the report in a browser")
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -228,8 +228,8 @@ func TestReportInBrowser(t *testing.T) {
 				Paper    string   `json:"paper"`
 				Overflow bool     `json:"overflow"`
 				Mute     int      `json:"mute"`  // pictures without a description
-				Stuck    int      `json:"stuck"` // tables that scroll, but not by keys
-				Pale     []string `json:"pale"`  // text below a contrast of 4.5, lines below 3
+				Stuck    int      `json:"stuck"` // tables that cannot be scrolled with the keyboard
+				Pale     []string `json:"pale"`  // text with a contrast below 4.5, and lines below 3
 			}
 			// An empty canvas has only transparent pixels.
 			drawn, err := chromedp.Run(tab, chromedp.Evaluate[picture](`(() => {
@@ -282,8 +282,8 @@ func TestReportInBrowser(t *testing.T) {
 	}
 }
 
-// TestReportShowsLoneSamples draws a run with answers every other second: no two samples are
-// neighbours, so lines alone would show nothing.
+// TestReportShowsLoneSamples draws a run that has responses only every other second. No two samples
+// are adjacent, so lines alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
 	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)
 	for _, m := range r.Penstock.Series.Latency {
@@ -307,7 +307,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 		Title string `json:"title"`
 		Ink   int    `json:"ink"`
 	}
-	// Axes, grid and marks are grey; only data is coloured.
+	// Axes, grid and marks are grey, and only data is coloured.
 	drawn, err := chromedp.Run(tab, chromedp.Evaluate[[]plotInk](`[...document.querySelectorAll('.plots[data-group="time"] .plot')].map((box) => {
 		const c = box.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 		let ink = 0;
@@ -327,8 +327,8 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	}
 }
 
-// TestSweepPlot draws a sweep's closed loops and rates over one axis, and closed loops alone over
-// their concurrency.
+// TestSweepPlot draws the closed loops and rates of a sweep over one axis. It also draws closed
+// loops without rates, over their concurrency.
 func TestSweepPlot(t *testing.T) {
 	num := func(v float64) *float64 { return &v }
 	stage := func(concurrency int, rate, achieved float64) result.Stage {

@@ -13,7 +13,7 @@ import (
 	"penstock/bench/result"
 )
 
-// table holds rows of text. Words is the number of leading columns that hold words instead of
+// table contains rows of text. Words is the number of leading columns that contain words instead of
 // numbers.
 type table struct {
 	Title, Note string
@@ -32,7 +32,7 @@ type cell struct{ Text, Note string }
 // Narrow reports whether the table has too few columns to fill the page.
 func (t *table) Narrow() bool { return len(t.Head) <= 5 }
 
-// add appends a row. Only the row's first cell may have more than text.
+// add appends a row. Only the first cell of a row may have a note.
 func (t *table) add(class string, first cell, texts ...string) {
 	all := []cell{first}
 	for _, text := range texts {
@@ -41,8 +41,8 @@ func (t *table) add(class string, first cell, texts ...string) {
 	t.Rows = append(t.Rows, row{class, all})
 }
 
-// text writes the table for a terminal: columns of equal width, words at the left, numbers at the
-// right, then the notes of the cells.
+// text formats the table for a terminal. Columns have a fixed width, words are aligned left and
+// numbers right, and the notes of the cells follow.
 func (t *table) text() string {
 	width := make([]int, len(t.Head))
 	lines := [][]string{t.Head}
@@ -79,7 +79,7 @@ func (t *table) text() string {
 	return b.String()
 }
 
-// summaryTable returns an empty table with columns for a summary in each line.
+// summaryTable returns an empty table in which each row will contain a summary.
 func summaryTable(title, note, first string) table {
 	return table{Title: title, Note: note, Words: 1, Head: []string{
 		first, "requests", "errors", "req/s", "tok/s",
@@ -123,7 +123,8 @@ func stageTable(p *result.Penstock) table {
 	return t
 }
 
-// partTable returns a table with a line for each dialect or upstream, if there are several.
+// partTable returns a table with a row for each dialect or upstream. It has no rows if there is
+// only one dialect or upstream.
 func partTable(title string, of map[string]*result.Summary) table {
 	t := summaryTable(title, "", "name")
 	if len(of) < 2 {
@@ -135,7 +136,7 @@ func partTable(title string, of map[string]*result.Summary) table {
 	return t
 }
 
-// phaseTable shows the work of the fleet in each phase of a trace.
+// phaseTable returns a table with the phases of a trace.
 func phaseTable(p *result.Penstock) table {
 	t := table{
 		Title: "Phases of the trace",
@@ -164,7 +165,7 @@ func phaseTable(p *result.Penstock) table {
 	return t
 }
 
-// quantileText writes a quantile of a distribution that may be missing.
+// quantileText formats a quantile of a distribution, which may be nil.
 func quantileText(d *result.Distribution, p float64) string {
 	if d == nil || d.Count == 0 {
 		return "–"
@@ -172,7 +173,7 @@ func quantileText(d *result.Distribution, p float64) string {
 	return result.NumberText(d.Quantile(p))
 }
 
-// secondTable shows the comparison of --compare-url.
+// secondTable returns the comparison of --compare-url.
 func secondTable(p *result.Penstock) table {
 	c := p.Compare
 	if c == nil {

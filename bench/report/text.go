@@ -14,7 +14,7 @@ import (
 // boxWidth is the width of the block that vLLM's tool prints.
 const boxWidth = 50
 
-// writer collects lines, so that the functions below need not handle write errors.
+// writer collects lines, so that its users need not handle errors.
 type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -30,7 +30,7 @@ func (w *writer) rule(title string, fill byte) {
 	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
 }
 
-// metricTitles maps each measure to its heading in vLLM's block and its name within a line.
+// metricTitles contains the heading of each measure in vLLM's block, and its name within a line.
 var metricTitles = map[string][2]string{
 	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
 	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"},
@@ -41,13 +41,13 @@ var metricTitles = map[string][2]string{
 	result.Connect: {"Connecting", "connect"},
 }
 
-// formulas are printed below the measures that other tools define differently.
+// formulas are printed below those measures that other tools define differently.
 var formulas = map[string]string{
 	result.TPOT: "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
 	result.ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
 }
 
-// WriteText prints the result: the block that people paste, our additions to it, and the verdict.
+// WriteText prints the result: vLLM's block, what Penstock adds to it, and the verdict.
 func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
 	b.block(r)
@@ -68,7 +68,7 @@ func WriteText(w io.Writer, r *result.Result) error {
 	return err
 }
 
-// WriteVerdict prints the verdict alone.
+// WriteVerdict prints only the verdict.
 func WriteVerdict(w io.Writer, p *result.Penstock) error {
 	var b writer
 	b.verdict(p)
@@ -119,7 +119,7 @@ func (w *writer) block(r *result.Result) {
 	w.rule("", '=')
 }
 
-// schedule prints the latencies measured from the schedule beside those measured from sending.
+// schedule prints the latencies from the schedule next to those from the time of sending.
 func (w *writer) schedule(p *result.Penstock) {
 	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
 	if a == nil || b == nil {
@@ -136,7 +136,7 @@ func (w *writer) schedule(p *result.Penstock) {
 		fixed(b.Percentile(50)), fixed(b.Percentile(99)), fixed(a.Percentile(50)), fixed(a.Percentile(99)))
 }
 
-// search prints how a sweep or a search ended.
+// search prints the outcome of a sweep or a search.
 func (w *writer) search(p *result.Penstock) {
 	if s := p.Search; s != nil {
 		switch {
@@ -153,7 +153,7 @@ func (w *writer) search(p *result.Penstock) {
 	}
 }
 
-// brokenAlone names the objectives that a closed loop of one request did not meet.
+// brokenAlone returns the objectives that were missed with one request at a time.
 func brokenAlone(p *result.Penstock) string {
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
@@ -163,14 +163,12 @@ func brokenAlone(p *result.Penstock) string {
 	return ""
 }
 
-// table prints a table if it has rows.
 func (w *writer) table(t table) {
 	if len(t.Rows) > 0 {
 		w.line("\n%s", strings.TrimRight(t.text(), "\n"))
 	}
 }
 
-// details prints other useful lines.
 func (w *writer) details(p *result.Penstock) {
 	for _, e := range p.Total.Errors {
 		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.Belongs())
@@ -248,7 +246,7 @@ func total(v *int64) string {
 	return strconv.FormatInt(*v, 10)
 }
 
-// percentile returns a percentile of a distribution that may be missing.
+// percentile formats a percentile of a distribution, which may be nil.
 func percentile(d *result.Distribution, p float64) string {
 	if d == nil {
 		return "-"

@@ -8,8 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// TestUpstreamLines checks that each upstream's line shows its answers per second, with a gap while
-// its engine was dead.
+// TestUpstreamLines checks that the line of each upstream shows its responses per second, with a
+// gap while its engine was down.
 func TestUpstreamLines(t *testing.T) {
 	one := 1.0
 	p := &result.Penstock{
@@ -49,8 +49,8 @@ func TestUpstreamLines(t *testing.T) {
 	}
 }
 
-// TestWords checks that a plot's description gives the bounds of its lines and the highest point of
-// each.
+// TestWords checks that the description of a plot contains the bounds of its lines and the highest
+// point of each.
 func TestWords(t *testing.T) {
 	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []line{
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},
@@ -63,8 +63,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestSubject checks that if the scenario starts its own fleet, the report names the scenario and
-// not a port.
+// TestSubject checks that the report names the scenario, and not a port, if the scenario starts a
+// fleet.
 func TestSubject(t *testing.T) {
 	r := &result.Result{Penstock: &result.Penstock{
 		Target: result.Target{BaseURL: "http://127.0.0.1:43210"}, Scenario: &result.Scenario{Name: "x", Text: "y", Explain: "a\n\nb", OwnFleet: true},

@@ -8,30 +8,29 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range of a histogram in microseconds. A latency above an hour counts as an hour.
+// Range of a histogram in microseconds. A latency above an hour counts as an hour.
 const (
 	HistMin = 1
 	HistMax = int64(time.Hour / time.Microsecond)
 )
 
-// Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits, and
-// keeps their exact mean, deviation and bounds. The zero value is ready to use. It is not safe for
-// concurrent use.
+// Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits. It also
+// records their exact mean, deviation and extremes. The zero value is ready to use. It is not safe
+// for concurrent use.
 type Histogram struct {
 	H            *hdrhistogram.Histogram
 	N            int64
-	Mean, square float64 // Welford's: mean, and sum of squared deviations, in ms
-	low, High    float64 // ms
+	Mean, square float64 // Welford's mean, and sum of squared deviations, in ms
+	low, High    float64 // in ms
 }
 
-// Record adds a latency in nanoseconds. A negative latency, which no clock should give, counts as
-// 0.
+// Record adds a latency in nanoseconds. A negative latency counts as 0.
 func (h *Histogram) Record(ns int64) {
 	if h.H == nil {
 		h.H = hdrhistogram.New(HistMin, HistMax, 3)
 	}
 	ns = max(ns, 0)
-	_ = h.H.RecordValue(min((ns+500)/1000, HistMax)) // cannot fail: it is in range
+	_ = h.H.RecordValue(min((ns+500)/1000, HistMax)) // cannot fail, because the value is in range
 	ms := float64(ns) / 1e6
 	if h.N++; h.N == 1 {
 		h.low, h.High = ms, ms
@@ -63,7 +62,7 @@ func (h *Histogram) Merge(o *Histogram) {
 // standardPercentiles are the percentiles in every Distribution.
 var standardPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9}
 
-// Distribution returns the latencies of h as a Distribution; nil when there are none.
+// Distribution returns the latencies as a Distribution, or nil if there are none.
 func (h *Histogram) Distribution() *Distribution {
 	if h.N == 0 {
 		return nil
@@ -83,5 +82,5 @@ func (h *Histogram) Distribution() *Distribution {
 	return d
 }
 
-// PercentileName returns a percentile as keys write it: 99, 99.9.
+// PercentileName formats a percentile as in keys: 99, 99.9.
 func PercentileName(p float64) string { return strconv.FormatFloat(p, 'f', -1, 64) }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Key names one number of a Result by its measure and statistic. Assertions, comparisons and the
-// flat keys use it.
+// Key names a number of a Result by its measure and statistic.
 type Key struct {
-	Name    string  // of Measures, or a rate such as request_throughput
+	Name    string  // one of Measures, or a rate such as request_throughput
 	Stat    string  // mean, median, std, min, max, p; empty for rates
-	Percent float64 // with stat p
+	Percent float64 // used if Stat is p
 }
 
-// FlatMeasures and FlatStatistics are those that the printed block and the flat keys have.
+// FlatMeasures and FlatStatistics are those in vLLM's block and in the flat keys.
 var (
 	FlatMeasures   = []string{TTFT, TPOT, ITL, E2EL}
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
 )
 
-// rates are the numbers of a Summary that are not latencies, and whether more is better.
+// rates contains the numbers in a Summary that are not latencies. It also says whether a larger
+// number is better.
 var rates = map[string]struct {
 	more bool
 	of   func(*Summary) *float64
@@ -51,7 +51,7 @@ func count(n int) *float64 {
 	return new(float64(n))
 }
 
-// ParseKey parses p99_ttft_ms, mean_e2el_ms, max_itl_ms, or the name of a rate.
+// ParseKey parses a key such as p99_ttft_ms, mean_e2el_ms or max_itl_ms, or the name of a rate.
 func ParseKey(s string) (Key, error) {
 	if _, ok := rates[s]; ok {
 		return Key{Name: s}, nil
@@ -81,7 +81,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// String returns the form that ParseKey reads.
+// String returns the text that ParseKey parses.
 func (k Key) String() string {
 	switch k.Stat {
 	case "":
@@ -92,7 +92,7 @@ func (k Key) String() string {
 	return k.Stat + "_" + k.Name + "_ms"
 }
 
-// Of returns the number from a distribution; NaN when it is empty.
+// Of returns the number from a distribution, or NaN if the distribution is empty.
 func (k Key) Of(d *Distribution) float64 {
 	if d == nil || d.Count == 0 {
 		return math.NaN()
@@ -112,8 +112,8 @@ func (k Key) Of(d *Distribution) float64 {
 	return d.Quantile(k.Percent)
 }
 
-// Quantile returns a percentile. It prefers the value computed from the samples to an estimate from
-// the buckets.
+// Quantile returns a percentile. It prefers a value that was computed from the samples to an
+// estimate from the buckets.
 func (d *Distribution) Quantile(p float64) float64 {
 	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
 		return v
@@ -121,7 +121,8 @@ func (d *Distribution) Quantile(p float64) float64 {
 	return d.Percentile(p)
 }
 
-// Read returns the number from a summary; ok is false, with the reason, when it was not measured.
+// Read returns the number from a summary. If it was not measured, ok is false and reason explains
+// why.
 func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
 	if k.Stat == "" {
 		if p := rates[k.Name].of(s); p != nil {
@@ -136,8 +137,8 @@ func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
 	return math.NaN(), reason, false
 }
 
-// Format returns a value as text: counts as integers, shares in percent, other numbers with four
-// digits.
+// Format formats a value. Counts are integers, fractions are in percent, and other numbers have
+// four digits.
 func (k Key) Format(v float64) string {
 	switch {
 	case k.Stat != "":
@@ -149,8 +150,8 @@ func (k Key) Format(v float64) string {
 	return NumberText(v)
 }
 
-// Unit returns the unit after a number from Format, with a leading space. The unit is empty for
-// counts and for numbers to which Format adds the unit itself.
+// Unit returns the unit to append to the result of Format, including a leading space. It returns ""
+// for counts, and if Format already includes the unit.
 func (k Key) Unit() string {
 	switch {
 	case k.Stat != "":
@@ -166,7 +167,7 @@ func (k Key) Unit() string {
 // MoreIsBetter reports whether a larger number is an improvement.
 func (k Key) MoreIsBetter() bool { return k.Stat == "" && rates[k.Name].more }
 
-// NumberText returns v with four significant digits and no exponent.
+// NumberText formats v with four significant digits and no exponent.
 func NumberText(v float64) string {
 	digits := 3
 	switch abs := math.Abs(v); {

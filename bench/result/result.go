@@ -4,155 +4,159 @@ import "strings"
 
 //go:generate go test -run TestSchema -update .
 
-// SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning
-// or is removed, not for new members.
+// SchemaVersion is the version of the "penstock" object. It increases when a member changes its
+// meaning or is removed, and stays the same for new members.
 const SchemaVersion = 2
 
-// Result is the outcome of one run: the file that -o FILE.json writes. Its top level is what vLLM's
-// serving benchmark writes; our own members are in Penstock. Times are milliseconds unless the name
-// says otherwise. A null was not measured; Summary.Unmeasured gives the reason.
+// Result is the outcome of a run. The file that -o FILE.json writes contains it. Its top level is
+// that of vLLM's serving benchmark, and everything else is in Penstock. Times are in milliseconds
+// unless the name says otherwise. Null means that the value was not measured, and
+// Summary.Unmeasured contains the reason.
 type Result struct {
-	// Date is the start of the run, as 20060102-150405 in local time.
+	// Date is when the run started, as 20060102-150405 in local time.
 	Date string `json:"date"`
 	// EndpointType repeats Backend, for readers of old files.
 	EndpointType string `json:"endpoint_type"`
-	// Backend is the dialect, with vLLM's name if it has one (openai-chat), otherwise ours; "mix"
-	// for several.
+	// Backend is vLLM's name of the dialect (openai-chat) or, if vLLM has none, the load tester's.
+	// It is "mix" if there is more than one dialect.
 	Backend string `json:"backend"`
-	// Label is always null, and exists for readers of vLLM's files. Operators use --metadata
+	// Label is always null. It exists for readers of vLLM's files. Operators use --metadata
 	// instead.
 	Label *string `json:"label"`
 	// ModelID is the requested model.
 	ModelID string `json:"model_id"`
-	// TokenizerID is always null: the server counts tokens. See Penstock.Tokens.
+	// TokenizerID is always null, because the server counts tokens. See Penstock.Tokens.
 	TokenizerID *string `json:"tokenizer_id"`
 	// NumPrompts is the number of measured requests.
 	NumPrompts int `json:"num_prompts"`
-	// RequestRate is the requested rate of an open loop in requests per second, "inf" for a closed
-	// loop. With several stages it is that of the last one.
+	// RequestRate is the requested rate of an open loop in requests per second, or "inf" for a
+	// closed loop. If there is more than one stage, it is the rate in the last one.
 	RequestRate Rate `json:"request_rate"`
-	// Burstiness is the shape of the gamma distribution of arrivals: 1 Poisson, "inf" constant.
+	// Burstiness is the shape of the gamma distribution of the arrivals: 1 is Poisson, "inf" is
+	// constant.
 	Burstiness Rate `json:"burstiness"`
-	// MaxConcurrency bounds the requests in flight; null: no bound. With several stages it is that
-	// of the last one.
+	// MaxConcurrency is the maximum number of requests in flight. It is null if there is no limit.
+	// If there is more than one stage, it is the limit in the last one.
 	MaxConcurrency *int `json:"max_concurrency"`
 	// RampUpStrategy and the two rates describe a ramp.
 	RampUpStrategy string `json:"ramp_up_strategy,omitempty"`
-	// RampUpStartRPS is the rate at which the ramp starts.
+	// RampUpStartRPS is the rate at the start of the ramp.
 	RampUpStartRPS *float64 `json:"ramp_up_start_rps,omitempty"`
-	// RampUpEndRPS is the rate at which the ramp ends.
+	// RampUpEndRPS is the rate at the end of the ramp.
 	RampUpEndRPS *float64 `json:"ramp_up_end_rps,omitempty"`
-	// Duration is the wall time of the measured part in seconds, including the end of the last
-	// requests.
+	// Duration is the wall time of the measured part in seconds, until the end of the last request.
 	Duration float64 `json:"duration"`
-	// Completed is the number of measured requests with a complete answer.
+	// Completed is the number of measured requests with a complete response.
 	Completed int `json:"completed"`
-	// Failed is the number of measured requests without a complete answer. Clients that left on
-	// purpose are in neither number.
+	// Failed is the number of measured requests without a complete response. Neither number
+	// includes clients that left on purpose.
 	Failed int `json:"failed"`
-	// TotalInputTokens is the sum over completed requests; null when unknown.
+	// TotalInputTokens is the sum over completed requests, or null if unknown.
 	TotalInputTokens *int64 `json:"total_input_tokens"`
-	// TotalOutputTokens is the sum over completed requests; null when unknown.
+	// TotalOutputTokens is the sum over completed requests, or null if unknown.
 	TotalOutputTokens *int64 `json:"total_output_tokens"`
 	// RequestThroughput is Completed / Duration.
 	RequestThroughput *float64 `json:"request_throughput"`
-	// RequestGoodput is the number of requests per second that met every objective of --goodput;
-	// null without objectives.
+	// RequestGoodput is how many requests per second met all objectives of --goodput. It is null if
+	// there are no objectives.
 	RequestGoodput *float64 `json:"request_goodput"`
 	// OutputThroughput is TotalOutputTokens / Duration.
 	OutputThroughput *float64 `json:"output_throughput"`
 	// TotalTokenThroughput is (input + output tokens) / Duration.
 	TotalTokenThroughput *float64 `json:"total_token_throughput"`
-	// MaxOutputTokensPerS is the best second of the time series, in tokens, not in chunks.
+	// MaxOutputTokensPerS is the maximum of the time series, in tokens per second.
 	MaxOutputTokensPerS *float64 `json:"max_output_tokens_per_s"`
-	// MaxConcurrentRequests is the highest number of requests in flight.
+	// MaxConcurrentRequests is the maximum number of requests in flight.
 	MaxConcurrentRequests int `json:"max_concurrent_requests"`
-	// RTFX is seconds of transcribed audio per second of wall time; null without transcriptions.
+	// RTFX is how many seconds of audio were transcribed per second of wall time, or null if there
+	// were no transcriptions.
 	RTFX *float64 `json:"rtfx"`
 
-	// Measures are the flat statistics of TTFT, TPOT, ITL and E2EL: mean_ttft_ms, median_ttft_ms,
-	// std_ttft_ms, p99_ttft_ms and so on, with p50, p90, p95 and p99. They are at the top level of
-	// the file.
+	// Measures are the flat statistics of TTFT, TPOT, ITL and E2EL, such as mean_ttft_ms,
+	// median_ttft_ms, std_ttft_ms and p99_ttft_ms, with p50, p90, p95 and p99. They are at the top
+	// level of the file.
 	Measures map[string]*float64 `json:"-"`
-	// Metadata holds the pairs given with --metadata. They are at the top level of the file.
+	// Metadata contains the pairs of --metadata. They are at the top level of the file.
 	Metadata map[string]string `json:"-"`
 
-	// Penstock is everything that vLLM's file lacks. It is absent from files of other tools.
+	// Penstock contains everything that vLLM's file does not. It is absent from files of other
+	// tools.
 	Penstock *Penstock `json:"penstock"`
 }
 
-// Penstock is our own part of the result.
+// Penstock is the load tester's part of the result.
 type Penstock struct {
-	// SchemaVersion is SchemaVersion.
+	// SchemaVersion is the version of this object.
 	SchemaVersion int `json:"schema_version"`
-	// Verdict says whether the numbers can be trusted.
+	// Verdict says whether the numbers are trustworthy.
 	Verdict Verdict `json:"verdict"`
-	// Interrupted is true when the run was stopped before its end. The numbers cover the part
-	// before that.
+	// Interrupted is true if the run was interrupted. The numbers cover the time until then.
 	Interrupted bool `json:"interrupted"`
-	// Target is what was measured.
+	// Target is the measured server.
 	Target Target `json:"target"`
-	// Scenario is what --scenario played; null without.
+	// Scenario is the scenario of --scenario, or null.
 	Scenario *Scenario `json:"scenario"`
-	// Load compares the requested load with the delivered one.
+	// Load compares the requested load with the delivered load.
 	Load LoadSummary `json:"load"`
-	// Total sums up the measured requests of all stages.
+	// Total summarises the measured requests of all stages.
 	Total Summary `json:"total"`
-	// Stages are the parts of the run with a load of their own, in order; at least one.
+	// Stages are the parts of the run with different loads, in order. There is at least one.
 	Stages []Stage `json:"stages"`
-	// Phases are at most 12 parts of a trace's time, of one length; empty without a trace.
+	// Phases are up to 12 equally long parts of a trace. It is empty if no trace was played.
 	Phases []Phase `json:"phases"`
-	// ByDialect has an entry for each dialect of a mix, or the only one.
+	// ByDialect has an entry for each dialect.
 	ByDialect map[string]*Summary `json:"by_dialect"`
-	// ByUpstream has an entry for each upstream that the edge named in X-Penstock-Upstream; empty
-	// when it named none.
+	// ByUpstream has an entry for each upstream in the edge's header X-Penstock-Upstream. It is
+	// empty if there is no such header.
 	ByUpstream map[string]*Summary `json:"by_upstream"`
-	// Search is the outcome of --profile sweep or search; null without.
+	// Search is the outcome of --profile sweep or search, or null.
 	Search *Search `json:"search"`
-	// Compare is the second target of --compare-url; null without.
+	// Compare is the comparison with the second target of --compare-url, or null.
 	Compare *Comparison `json:"compare"`
-	// Series is the run over time.
+	// Series contains the run over time.
 	Series Series `json:"series"`
-	// Tokens says where token counts come from.
+	// Tokens counts the sources of token counts.
 	Tokens TokenCounts `json:"tokens"`
-	// Client is the state of the load tester itself during the run.
+	// Client describes how the load tester performed during the run.
 	Client Client `json:"client"`
-	// Floor is what the client measures against a server that does nothing; null if not measured.
+	// Floor is what the client measures against a server that does nothing. It is null if it was
+	// not measured.
 	Floor *Floor `json:"floor"`
-	// Leave is about clients that left on purpose; null without.
+	// Leave describes the clients that left on purpose, or is null.
 	Leave *Leaving `json:"leave"`
-	// Events are those of --at, in order of time.
+	// Events are the events of a scenario in order of time.
 	Events []Event `json:"events"`
-	// Telemetry are the metrics of engine and edge, sampled during the run.
+	// Telemetry contains metrics of the engines and the edge that were sampled during the run.
 	Telemetry []Telemetry `json:"telemetry"`
-	// Objectives are those of --goodput.
+	// Objectives are the objectives of --goodput.
 	Objectives []Objective `json:"objectives"`
-	// ExpectErrors are the failures that belong to the test, as given by --expect-errors.
+	// ExpectErrors are the expected failures of --expect-errors.
 	ExpectErrors []string `json:"expect_errors"`
-	// Command is the command line, without the values of secrets.
+	// Command is the command line without secrets.
 	Command []string `json:"command"`
 	// Seed reproduces the workload: lengths, arrivals, mix.
 	Seed uint64 `json:"seed"`
-	// Nonce was put before every prompt so that no cache had it; empty if caches of earlier runs
-	// count.
+	// Nonce is a text that precedes every prompt, so that no prompt is cached. It is empty if the
+	// caches of earlier runs may be used.
 	Nonce string `json:"nonce"`
-	// Environment is where the run took place.
+	// Environment describes the machine on which the load tester ran.
 	Environment Environment `json:"environment"`
-	// Assertions are the checks of --assert with their outcomes.
+	// Assertions are the checks of --assert and their outcomes.
 	Assertions []Assertion `json:"assertions,omitempty"`
 }
 
-// Scenario is a bundled workload with a name.
+// Scenario is a bundled workload.
 type Scenario struct {
 	Name string `json:"name"`
 	Text string `json:"text"` // one line
-	// Explain describes the workload and what to look at, in paragraphs separated by empty lines.
+	// Explain describes the workload and what to look at, in paragraphs that are separated by empty
+	// lines.
 	Explain string `json:"explain"`
-	// OwnFleet is true when simulated engines and an edge were started for it.
+	// OwnFleet is true if simulated engines and an edge were started for the run.
 	OwnFleet bool `json:"own_fleet"`
 }
 
-// Verdict says whether a result can be trusted.
+// Verdict says whether a result is trustworthy.
 type Verdict struct {
 	Valid   bool     `json:"valid"`
 	Reasons []Reason `json:"reasons"`
@@ -171,39 +175,39 @@ func (v *Verdict) Invalidating() string {
 
 // Reason is one finding of the verdict.
 type Reason struct {
-	// Code is a closed word, such as client_saturated.
+	// Code is one of a closed set, such as client_saturated.
 	Code string `json:"code"`
-	// Text is a sentence for people, with the numbers.
+	// Text is a sentence for people that contains the numbers.
 	Text string `json:"text"`
-	// Invalidates is true when the finding makes the result invalid; false for a mere notice.
+	// Invalidates is true if the finding makes the result invalid.
 	Invalidates bool `json:"invalidates"`
 }
 
 // Target is a server under test.
 type Target struct {
 	BaseURL string `json:"base_url"`
-	// Engine is the kind of server, from /v1/models or a known page: edge, vllm, llamacpp, sim, …;
-	// empty when unknown.
+	// Engine is the kind of server, found by /v1/models or a known page: edge, vllm, llamacpp, sim,
+	// …. It is empty if unknown.
 	Engine string `json:"engine"`
 }
 
-// Assertion is a check that decides on exit code 99.
+// Assertion is a check that determines exit code 99.
 type Assertion struct {
 	Text  string   `json:"text"`
 	Value *float64 `json:"value"`
 	OK    bool     `json:"ok"`
-	// Reason says why it failed or could not be judged.
+	// Reason explains why the check failed or could not be judged.
 	Reason string `json:"reason"`
 }
 
-// Environment is where the run took place.
+// Environment describes the machine of the load tester.
 type Environment struct {
 	Version string `json:"version"` // of penstock
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 	CPUs    int    `json:"cpus"`
-	CPU     string `json:"cpu"` // model name; empty when unknown
-	// FileLimit is the process's limit of file descriptors; 0 when unknown.
+	CPU     string `json:"cpu"` // model name; empty: unknown
+	// FileLimit is how many file descriptors the process may have, or 0 if unknown.
 	FileLimit uint64 `json:"file_limit"`
 }

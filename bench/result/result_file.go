@@ -28,7 +28,7 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// WriteTo writes to a file, or to out when no name is given.
+// WriteTo writes to a file, or to out if name is "".
 func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 	if name == "" {
 		return write(out)
@@ -36,15 +36,15 @@ func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 	return WriteFile(name, write)
 }
 
-// Writable checks before the first request that the file can be written, so that a mistyped folder
-// does not cost a run. It leaves an existing file as it is and does not leave a new one behind. Its
-// error is a usage error: code 2.
+// Writable checks before the run that a file can be written, so that a mistyped folder does not
+// waste a run. It neither changes an existing file nor leaves a new one behind. Its error is a
+// usage error (code 2).
 func Writable(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
 		err = errors.New("it is a folder")
-	case err == nil && !info.Mode().IsRegular(): // a pipe or a terminal: opening it has effects
+	case err == nil && !info.Mode().IsRegular(): // opening a pipe or a terminal has effects
 	case err == nil:
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_WRONLY, 0); err == nil {
@@ -54,12 +54,12 @@ func Writable(name string) error {
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
 			err = errors.Join(f.Close(), os.Remove(name))
-		} else if errors.Is(err, fs.ErrExist) { // created meanwhile, or a dangling link
+		} else if errors.Is(err, fs.ErrExist) { // the file was created meanwhile, or is a dangling link
 			err = nil
 		}
 	}
 	if p := new(fs.PathError); errors.As(err, &p) {
-		err = p.Err // the message already has the path
+		err = p.Err // the message already contains the path
 	}
 	if err != nil {
 		return exit.Usagef("--output %s cannot be written: %s", name, err)

@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// Rate is a number that may be infinite, which JSON writes as the string "inf".
+// Rate is a number that may be infinite. In JSON, infinity is "inf".
 type Rate float64
 
-// MarshalJSON writes a number, or "inf".
+// MarshalJSON implements json.Marshaler.
 func (r Rate) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(r), 0) {
 		return []byte(`"inf"`), nil
@@ -26,7 +26,7 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(r))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and null as infinite.
+// UnmarshalJSON implements json.Unmarshaler. It reads null as infinity.
 func (r *Rate) UnmarshalJSON(b []byte) error {
 	if string(b) == `"inf"` || string(b) == "null" {
 		*r = Rate(math.Inf(1))
@@ -35,14 +35,14 @@ func (r *Rate) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(r))
 }
 
-// flatResult has the members of Result without its methods.
+// flatResult is Result without its methods.
 type flatResult Result
 
 // Statistic matches the keys of Result.Measures.
 var Statistic = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
 
-// MarshalJSON writes the flat object: fixed members, metadata, statistics ordered by name, then
-// "penstock".
+// MarshalJSON writes the flat object: the fixed members, the metadata, the statistics ordered by
+// name, and finally "penstock".
 func (r *Result) MarshalJSON() ([]byte, error) {
 	fixed, err := json.Marshal((*flatResult)(r))
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON reads a file of ours or of vLLM. Unknown members become Metadata if they are
-// strings, and are dropped otherwise.
+// UnmarshalJSON also reads vLLM's files. Unknown string members become Metadata, and other unknown
+// members are dropped.
 func (r *Result) UnmarshalJSON(b []byte) error {
 	*r = Result{}
 	if err := json.Unmarshal(b, (*flatResult)(r)); err != nil {
@@ -106,7 +106,7 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// FixedMembers are the top-level names that are members of Result.
+// FixedMembers contains the top-level names that are fields of Result.
 var FixedMembers = func() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[flatResult]()) {
@@ -116,7 +116,7 @@ var FixedMembers = func() map[string]bool {
 	return names
 }()
 
-// ReadResult reads one of our result files. An error names the file.
+// ReadResult reads a result file. Its error contains the path.
 func ReadResult(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -132,7 +132,7 @@ func ReadResult(path string) (*Result, error) {
 	return r, nil
 }
 
-// Write writes the file as one line.
+// Write writes the result as one line.
 func (r *Result) Write(w io.Writer) error {
 	b, err := json.Marshal(r)
 	if err != nil {

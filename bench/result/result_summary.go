@@ -7,83 +7,82 @@ import (
 	"strings"
 )
 
-// Names of the measures in Summary.Latency and in the flat keys.
+// Measures in Summary.Latency and in the flat keys.
 const (
-	TTFT             = "ttft"               // sent to first token
-	TTFV             = "ttfv"               // sent to first visible token
-	ITL              = "itl"                // gaps between tokens, pooled
+	TTFT             = "ttft"               // from sent to the first token
+	TTFV             = "ttfv"               // from sent to the first visible token
+	ITL              = "itl"                // gaps between tokens, of all requests
 	TPOT             = "tpot"               // mean gap of a request
-	E2EL             = "e2el"               // sent to last byte
-	TTFTFromSchedule = "ttft_from_schedule" // scheduled to first token
-	E2ELFromSchedule = "e2el_from_schedule" // scheduled to last byte
-	ScheduleDelay    = "schedule_delay"     // scheduled to sent: vLLM's client queue time
-	Queue            = "queue"              // in the edge, as it reports
-	Connect          = "connect"            // new connections only
+	E2EL             = "e2el"               // from sent to the last byte
+	TTFTFromSchedule = "ttft_from_schedule" // from scheduled to the first token
+	E2ELFromSchedule = "e2el_from_schedule" // from scheduled to the last byte
+	ScheduleDelay    = "schedule_delay"     // from scheduled to sent; vLLM calls it client queue time
+	Queue            = "queue"              // wait at the edge, as the edge reports it
+	Connect          = "connect"            // for new connections only
 )
 
-// Measures lists the names of all measures in the order of reports.
+// Measures returns all measures in the order in which reports list them.
 func Measures() []string {
 	return []string{TTFT, TTFV, TPOT, ITL, E2EL, TTFTFromSchedule, E2ELFromSchedule, ScheduleDelay, Queue, Connect}
 }
 
-// Summary holds the measures of a set of requests.
+// Summary contains the measures of a set of requests.
 type Summary struct {
-	// Requests is the number of requests sent in the measured part: Completed + Failed + Left.
+	// Requests is how many requests were sent in the measured part: Completed + Failed + Left.
 	Requests  int `json:"requests"`
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
-	Left      int `json:"left"` // clients that left on purpose
-	// Seconds is the wall time for the rates below.
+	Left      int `json:"left"` // requests whose client left on purpose
+	// Seconds is the wall time to which the following rates refer.
 	Seconds float64 `json:"seconds"`
 	// ErrorRate is Failed / (Completed + Failed).
 	ErrorRate *float64 `json:"error_rate"`
-	// InputTokens, OutputTokens and CachedTokens are sums over completed requests. Cached ones are
-	// part of the input.
+	// InputTokens, OutputTokens and CachedTokens are sums over completed requests. InputTokens
+	// includes CachedTokens.
 	InputTokens  *int64 `json:"input_tokens"`
 	OutputTokens *int64 `json:"output_tokens"`
 	CachedTokens *int64 `json:"cached_tokens"`
-	// CachedShare is CachedTokens / InputTokens over the requests whose answers report cached
+	// CachedShare is CachedTokens / InputTokens for the requests whose responses report cached
 	// tokens.
 	CachedShare *float64 `json:"cached_share"`
-	// Rates are per second.
+	// The following rates are per second.
 	RequestThroughput *float64 `json:"request_throughput"`
 	InputThroughput   *float64 `json:"input_throughput"`
 	OutputThroughput  *float64 `json:"output_throughput"`
 	Goodput           *float64 `json:"goodput"`
-	// GoodShare is the share of completed and failed requests that met every objective. A failed
+	// GoodShare is the fraction of completed and failed requests that met all objectives. A failed
 	// request meets none.
 	GoodShare *float64 `json:"good_share"`
-	// MeanConcurrency is the sum of latencies / Seconds.
+	// MeanConcurrency is the sum of all latencies divided by Seconds.
 	MeanConcurrency *float64 `json:"mean_concurrency"`
-	// Latency has an entry for every name of Measures; null when not measured.
+	// Latency has an entry for each of Measures. The entry is null if the measure was not taken.
 	Latency map[string]*Distribution `json:"latency"`
-	// CoalescedShare is the share of token events that came in one read with an earlier one. Their
-	// gaps mean nothing and are not in ITL.
+	// CoalescedShare is the fraction of token events that arrived in the same read as an earlier
+	// one. Their gaps have no meaning and are not in ITL.
 	CoalescedShare *float64 `json:"coalesced_share"`
 	// Errors are the failures, most frequent first.
 	Errors []ErrorCount `json:"errors"`
-	// StreamFaults counts faulty streams by kind: see Faults. It includes those that failed because
-	// of the fault.
+	// StreamFaults counts faulty streams by the kind of fault. It includes streams that failed
+	// because of the fault.
 	StreamFaults map[string]int `json:"stream_faults"`
-	// Unmeasured gives the reason for each member or measure that is null.
+	// Unmeasured contains the reason for each member or measure that is null.
 	Unmeasured map[string]string `json:"unmeasured"`
 }
 
-// ErrorCount is one kind of failure.
+// ErrorCount is a kind of failure and how often it occurred.
 type ErrorCount struct {
-	// Kind is one of Kinds, a closed set.
+	// Kind is one of a closed set.
 	Kind string `json:"kind"`
-	// Status is the HTTP status; 0 when there was none.
+	// Status is the HTTP status, or 0 if there was none.
 	Status int `json:"status"`
-	// Code is the code or type from the error object, cut to the letters of an identifier; may be
-	// empty.
+	// Code is the code or type in the error object, reduced to an identifier. It may be empty.
 	Code  string `json:"code"`
 	Count int    `json:"count"`
-	// Expected is how many of them belong to the test: --expect-errors.
+	// Expected is how many of these failures --expect-errors covers.
 	Expected int `json:"expected"`
 }
 
-// Label returns the kind with its status and code, for people.
+// Label formats kind, status and code for people.
 func (e ErrorCount) Label() string {
 	parts := []string{e.Kind}
 	if e.Status != 0 {
@@ -95,7 +94,7 @@ func (e ErrorCount) Label() string {
 	return strings.Join(parts, " ")
 }
 
-// Belongs describes how many of the failures belong to the test; empty for none.
+// Belongs describes how many of the failures were expected, or returns "" if none were.
 func (e ErrorCount) Belongs() string {
 	switch e.Expected {
 	case 0:
@@ -106,23 +105,24 @@ func (e ErrorCount) Belongs() string {
 	return fmt.Sprintf(" (%d as expected)", e.Expected)
 }
 
-// Distribution is a set of latencies in milliseconds.
+// Distribution contains latencies in milliseconds.
 type Distribution struct {
 	Count int64   `json:"count"`
 	Mean  float64 `json:"mean"`
 	Std   float64 `json:"std"` // of the population
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
-	// Percentiles by name, such as "50" and "99.9": always 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9.
+	// Percentiles is keyed by name, such as "50" and "99.9". It always contains 1, 5, 10, 25, 50,
+	// 75, 90, 95, 99 and 99.9.
 	Percentiles map[string]float64 `json:"percentiles"`
 	// Buckets are the non-empty buckets of an HdrHistogram with 3 significant digits, in order:
-	// [middle in ms, count]. Their running sum over Count is the CDF. Two distributions are merged
-	// by adding counts.
+	// [middle in ms, count]. Their cumulative sum, divided by Count, is the CDF. To merge two
+	// distributions, add the counts.
 	Buckets [][2]float64 `json:"buckets"`
 }
 
-// Percentile returns the p-th percentile (0 to 100), interpolated linearly between ranks as numpy
-// does.
+// Percentile returns the p-th percentile (0 to 100), interpolated linearly between ranks as in
+// numpy.
 func (d *Distribution) Percentile(p float64) float64 {
 	if d == nil || d.Count == 0 {
 		return math.NaN()
@@ -133,7 +133,7 @@ func (d *Distribution) Percentile(p float64) float64 {
 	return min(max(a+(b-a)*(rank-float64(lo)), d.Min), d.Max)
 }
 
-// at returns the value of rank i, from 0.
+// at returns the value of rank i, counting from 0.
 func (d *Distribution) at(i int64) float64 {
 	for _, b := range d.Buckets {
 		if i -= int64(b[1]); i < 0 {
@@ -143,41 +143,43 @@ func (d *Distribution) at(i int64) float64 {
 	return d.Max
 }
 
-// Series is the run over time: columns of equal length. An interval is 1 s, and doubles each time
-// the run would have more than 1200.
+// Series shows the run over time, in columns of equal length. An interval is 1 s long. The length
+// doubles whenever there would be more than 1200 intervals.
 type Series struct {
 	IntervalS float64 `json:"interval_s"`
-	// TS is the start of each interval in seconds since the start of the run, including the
+	// TS contains the starts of the intervals in seconds since the start of the run, including the
 	// warm-up.
 	TS []float64 `json:"t_s"`
-	// Scheduled, Sent, Completed, Failed and Left count requests by the interval of that event.
+	// Scheduled, Sent, Completed, Failed and Left count requests. Each counts a request in the
+	// interval of that event.
 	Scheduled []int `json:"scheduled"`
 	Sent      []int `json:"sent"`
 	Completed []int `json:"completed"`
 	Failed    []int `json:"failed"`
 	Left      []int `json:"left"`
-	// Upstreams counts complete answers by the upstream that the edge named and the interval in
-	// which they ended; empty when it named none.
+	// Upstreams counts complete responses by upstream, in the interval in which they ended. It is
+	// empty if the edge names no upstreams.
 	Upstreams map[string][]int `json:"upstreams"`
-	// InFlight is the highest number of requests in flight in the interval.
+	// InFlight is the maximum number of requests in flight in each interval.
 	InFlight []int `json:"in_flight"`
-	// OutputTokens is the number of output tokens in the interval.
+	// OutputTokens is the number of output tokens in each interval.
 	OutputTokens []float64 `json:"output_tokens"`
-	// Latency holds percentiles for each interval in ms (ttft by the first token, e2el by the end);
-	// null without samples. Keys: ttft, ttft_from_schedule, itl, e2el; below them "50", "90", "99",
-	// "max".
+	// Latency contains percentiles for each interval in ms, or null for an interval without
+	// samples. Values of ttft belong to the interval of the first token, and values of e2el to that
+	// of the end. The keys are ttft, ttft_from_schedule, itl and e2el. Each entry has the keys
+	// "50", "90", "99" and "max".
 	Latency map[string]map[string][]*float64 `json:"latency"`
-	// Stage is the index of the stage at each interval's start; -1 in the warm-up.
+	// Stage is the index of the stage in which each interval starts, or -1 in the warm-up.
 	Stage []int `json:"stage"`
 }
 
-// Token sources.
+// Sources of token counts.
 const (
 	TokensFromUsage = "usage"
 	TokensEstimated = "estimate"
 )
 
-// TokenCounts is the number of completed requests by the source of their token counts.
+// TokenCounts counts completed requests by the source of their token counts.
 type TokenCounts struct {
 	Input  map[string]int `json:"input"`  // usage, estimate
 	Output map[string]int `json:"output"` // usage, estimate

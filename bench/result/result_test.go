@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadOtherResult: a file of vLLM's tool has no histograms, and is refused with that reason.
+// TestReadOtherResult checks that a file of vLLM's tool is refused, because it has no histograms.
 func TestReadOtherResult(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vllm.json")
 	if err := os.WriteFile(path, []byte(`{"date":"20260101-000000","backend":"openai-chat","request_rate":4.0,"completed":10,"p99_ttft_ms":9,"latencies":[0.1]}`), 0o600); err != nil {

@@ -34,7 +34,7 @@ func TestSchema(t *testing.T) {
 }
 
 type generator struct {
-	docs map[string]string // by "Type" and "Type.Field"
+	docs map[string]string // comments by "Type" and "Type.Field"
 	defs map[string]any
 }
 
@@ -50,7 +50,7 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return nullable(g.schema(t.Elem()))
 	case t.Kind() == reflect.Struct:
 		if _, ok := g.defs[t.Name()]; !ok {
-			g.defs[t.Name()] = nil // known, should it hold itself
+			g.defs[t.Name()] = nil // already known if the type contains itself
 			g.defs[t.Name()] = g.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + t.Name()}
@@ -94,8 +94,7 @@ func (g *generator) object(t reflect.Type) map[string]any {
 	return out
 }
 
-// comments returns the comments of the types of the result's files and of their members, on one
-// line each.
+// comments returns the comments of the result types and of their members, each as one line.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

@@ -1,8 +1,8 @@
-// Package scenario holds the bundled scenarios, and starts the fleets that they run against.
+// Package scenario contains the bundled scenarios, and starts their fleets.
 //
-// A scenario (scenarios/*.yaml) is a named set of flags for `bench run`, so a run can also be
+// A scenario (scenarios/*.yaml) is a named set of flags for `bench run`. A run can therefore be
 // described, changed and repeated without the scenario. Its fleet consists of simulated engines and
-// an edge, which are child processes of this program. One command therefore rehearses a failover or
-// a reload. Its events act on that fleet: a KILL signal to an engine's process, a new configuration
-// for the edge, calls with several keys.
+// an edge, which are child processes of this program. A single command can therefore rehearse a
+// failover or a reload. Events act on the fleet. They kill an engine, change the edge's
+// configuration, or send calls with more than one key.
 package scenario

@@ -15,21 +15,21 @@ import (
 	"penstock/bench/load/client"
 )
 
-// keySpec is an API key of the edge, and the load that it sends in the event "fair".
+// keySpec is an API key of the edge, and the load that the event "fair" sends with it.
 type keySpec struct {
 	ID     string `yaml:"id"`
 	Weight int    `yaml:"weight"`
-	// Loops is the number of calls that the key has at once: each loop sends its next call after
-	// the last answer.
+	// Loops is the number of concurrent calls of the key. Each loop sends its next call after the
+	// last response.
 	Loops  int `yaml:"loops"`
-	Prompt int `yaml:"prompt"` // words of each call: a token or so each
-	Answer int `yaml:"answer"` // tokens of each answer
+	Prompt int `yaml:"prompt"` // number of words in each prompt, at about one token per word
+	Answer int `yaml:"answer"` // number of tokens in each response
 }
 
-// runKey is the id of the key of the run's own calls.
+// runKey is the id of the key that the run uses.
 const runKey = "bench"
 
-// makeKeys creates a secret for every key of the spec and for the run.
+// makeKeys creates a secret for every key in the spec and for the run's key.
 func (f *fleet) makeKeys() {
 	if len(f.spec.Keys) == 0 {
 		return
@@ -41,7 +41,7 @@ func (f *fleet) makeKeys() {
 	}
 }
 
-// appendKeys writes the keys into the edge's configuration.
+// appendKeys writes the keys to the edge's configuration.
 func (f *fleet) appendKeys(b *strings.Builder) {
 	if len(f.spec.Keys) == 0 {
 		b.WriteString("auth: none\n")
@@ -53,7 +53,7 @@ func (f *fleet) appendKeys(b *strings.Builder) {
 	}
 }
 
-// slots returns the number of calls that a model's engines serve at once; 0: no limit.
+// slots returns how many calls a model's engines serve concurrently, or 0 if there is no limit.
 func (s *fleetSpec) slots(model string) int {
 	n := 0
 	for _, e := range s.Engines {
@@ -67,8 +67,8 @@ func (s *fleetSpec) slots(model string) int {
 	return n
 }
 
-// saturates reports whether the keys can show how they share a model. This needs at least two keys
-// that always have a waiting call, and one key that sends few calls.
+// saturates reports whether the keys can show how they share a model. This requires at least two
+// keys that always have waiting calls, and one key that has few calls.
 func (s *fleetSpec) saturates(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -84,16 +84,15 @@ func (s *fleetSpec) saturates(model string) bool {
 	return slots > 0 && large >= 2 && small >= 1
 }
 
-// enoughCalls is the minimum number of calls of each key that are counted, however slow the machine
-// is.
+// enoughCalls is how many calls of each key must be counted, even on a slow machine.
 const enoughCalls = 5
 
-// keyService is the service of a key while all keys sent calls.
+// keyService is the service that a key received while all keys sent calls.
 type keyService struct {
 	Calls   int
-	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all
-	Largest int64           // largest service of one call
-	Waits   []time.Duration // waits for a slot, as the edge reports them
+	Tokens  int64           // uncached prompt tokens + 4 × response tokens, in total
+	Largest int64           // largest service of a single call
+	Waits   []time.Duration // waits for a slot, as reported by the edge
 }
 
 func (s *keyService) add(tokens int64, wait time.Duration) {
@@ -103,7 +102,7 @@ func (s *keyService) add(tokens int64, wait time.Duration) {
 	s.Waits = append(s.Waits, wait)
 }
 
-// median returns the median wait; 0 without calls.
+// median returns the median wait, or 0 if there were no calls.
 func (s *keyService) median() time.Duration {
 	if len(s.Waits) == 0 {
 		return 0
@@ -111,9 +110,9 @@ func (s *keyService) median() time.Duration {
 	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
 }
 
-// fair keeps all keys busy for a time, and judges how they shared the model. It starts to count
-// when every key has received an answer, because calls of all keys wait then. It stops when the
-// time is over and enough calls of each key have been answered.
+// fair keeps all keys busy for a time, and judges how they have shared the model. It starts to
+// count when every key has received a response. At that time, calls of all keys are waiting. It
+// stops when the time is over and enough calls of each key were answered.
 func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
 	if err != nil {
@@ -174,13 +173,13 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	return judge(keys, served, f.spec.slots(model))
 }
 
-// judge compares each key's service with the key's weight. It uses no absolute times, only tokens,
-// and the waits of keys in the same queue relative to each other.
+// judge compares each key's service with its weight. It uses tokens and relative waits rather than
+// absolute times.
 //
-// A key that always has a call waiting is served in proportion to its weight, up to 5 % and the
-// calls that hold the slots when counting starts and ends. A key with fewer calls than slots waits
-// less than half as long as the key that waits longest, because the two keys do not share a
-// backlog.
+// A key that always has a waiting call must be served in proportion to its weight. The tolerance is
+// 5 %, plus the calls that occupy the slots at the start and at the end of counting. A key that has
+// fewer calls than there are slots has no backlog. It must wait less than half as long as the key
+// that waits longest.
 func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
 	var tokens, largest int64
 	weights := 0
@@ -216,8 +215,8 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 	return strings.Join(parts, ", "), errors.Join(wrong...)
 }
 
-// ask makes one call with a key, and returns the service and the wait of the call. No two calls of
-// a key start with the same word, so no cache makes a call cheaper.
+// ask sends a call with a key, and returns its service and its wait. No two calls of a key start
+// with the same word, so that a cache cannot make a call cheaper.
 func (f *fleet) ask(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
 	if err != nil {

@@ -14,15 +14,16 @@ import (
 	"penstock/bench/process"
 )
 
-// fleetSpec is the fleet of a scenario: simulated engines and an edge in front of them.
+// fleetSpec describes the fleet of a scenario: simulated engines behind an edge.
 type fleetSpec struct {
 	// Engines are started as `penstock sim` with these flags.
 	Engines []engineSpec `yaml:"engines"`
-	// Models are models in the edge's configuration, without their deployments: each model is deployed
-	// on every engine that serves it.
+	// Models are the models in the edge's configuration, without deployments. Each model is
+	// deployed at every engine that serves it.
 	Models []modelSpec `yaml:"models"`
-	// Keys are API keys of the edge, with the load that they send in the event "fair". The run itself
-	// then has a key of weight 1. Without Keys the edge requires no keys.
+	// Keys are the edge's API keys, and the load that the event "fair" sends with each of them. If
+	// there are keys, the run also uses a key, whose weight is 1. If there are no keys, the edge
+	// requires no API key.
 	Keys []keySpec `yaml:"keys"`
 	// Required is true if the scenario makes no sense with the user's own engines.
 	Required bool `yaml:"required"`
@@ -31,13 +32,13 @@ type fleetSpec struct {
 type engineSpec struct {
 	Name string   `yaml:"name"`
 	Sim  []string `yaml:"sim"`
-	// Concurrency is the value in the edge's configuration; 0: none.
+	// Concurrency is the concurrency limit of the engine in the edge's configuration. 0 means no
+	// limit.
 	Concurrency int `yaml:"concurrency"`
-	// Models are the models that the engine serves; if empty, all models.
+	// Models lists the models that the engine serves. If it is empty, the engine serves all models.
 	Models []string `yaml:"models"`
 }
 
-// serves reports whether the engine serves a model.
 func (e *engineSpec) serves(model string) bool {
 	return len(e.Models) == 0 || slices.Contains(e.Models, model)
 }
@@ -50,7 +51,7 @@ type modelSpec struct {
 	Retry  string `yaml:"retry"`
 }
 
-// fleet is a running fleet. Its processes end with close.
+// fleet is a running fleet. Close ends its processes.
 type fleet struct {
 	spec fleetSpec
 	dir  string
@@ -58,12 +59,12 @@ type fleet struct {
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
 	out     map[string]bool // engines that are not in the edge's configuration
-	weight  int             // weight of every second engine; a reload changes it
+	weight  int             // weight of every second engine, changed by a reload
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
 	URL     string            // URL of the edge, without /v1
 	Admin   string
-	Key     string // the run's API key; empty: the edge requires no keys
+	Key     string // API key of the run; empty if the edge requires none
 }
 
 type fleetEngine struct {
@@ -72,7 +73,7 @@ type fleetEngine struct {
 	addr    string
 }
 
-// StartFleet starts every engine and then the edge, and waits until the edge serves.
+// StartFleet starts all engines, then starts the edge, and waits until the edge serves requests.
 func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 	f = &fleet{spec: spec, engines: map[string]*fleetEngine{}, out: map[string]bool{}, weight: 1}
 	defer func() {
@@ -115,7 +116,7 @@ func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) (err error) {
 
 func (f *fleet) config() string { return filepath.Join(f.dir, "edge.yaml") }
 
-// writeConfig writes the edge's configuration for the engines that are not removed.
+// writeConfig writes the edge's configuration, which contains all engines that were not removed.
 func (f *fleet) writeConfig() error {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { access: false, debug_headers: true }\n")
@@ -158,22 +159,29 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// verbs are the events that happen to an engine.
+// verbs are the events that act on an engine.
 var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
 const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
 	"busy or fair with a model and a duration, or reload"
 
-// Do applies an event to the fleet. "crash ENGINE" kills the engine's process, and "restart ENGINE"
-// starts it again on the same address. "remove ENGINE", "add ENGINE" and "reload", which changes
-// weights, rewrite the configuration and make the edge read it again. "wedge ENGINE" stops an
-// engine that still answers its probes, and ends when the edge has taken it out. "recover ENGINE"
-// resumes the engine, and ends when the edge has taken it back. "busy MODEL DURATION" sends calls
-// during which a model's engines are silent for that time, and ends with the calls. The event
-// "busy" fails if the edge treats an engine as stalled. "fair MODEL DURATION" keeps all keys of the
-// spec busy for that time. The event "fair" fails if a key gets more or less than its share.
+// Do applies one of these events to the fleet:
 //
-// Do returns a text about the observations at the edge if the event waits for the edge.
+//   - "crash ENGINE" kills the engine's process.
+//   - "restart ENGINE" starts the process again at the same address.
+//   - "remove ENGINE" and "add ENGINE" change the configuration and reload the
+//     edge.
+//   - "reload" changes weights in the configuration and reloads the edge.
+//   - "wedge ENGINE" stalls an engine, which still answers probes, and waits until the edge sends
+//     it no more calls.
+//   - "recover ENGINE" resumes the engine, and waits until the edge sends it
+//     calls again.
+//   - "busy MODEL DURATION" sends calls during which the model's engines are silent for DURATION,
+//     and waits for these calls. It fails if the edge treats an engine as stalled.
+//   - "fair MODEL DURATION" keeps all keys in the spec busy for DURATION. It fails if any key is
+//     served more or less than its share.
+//
+// If an event waits until the edge reacts, Do returns a description of the reaction.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	if err := f.act(ctx, what); err != nil {
 		return "", err
@@ -196,7 +204,6 @@ func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	return seen, nil
 }
 
-// act applies an event to engines and the configuration.
 func (f *fleet) act(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,7 +214,7 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	e := f.engines[name]
 	switch verb {
 	case "crash":
-		e.process.Kill() // SIGKILL: no notice, as if the machine had failed
+		e.process.Kill() // SIGKILL, as if the machine had failed
 		return nil
 	case "restart":
 		return f.startEngine(ctx, e)
@@ -233,7 +240,6 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	return f.reload(ctx)
 }
 
-// checkDo checks an event against the engines and models of the spec.
 func (s *fleetSpec) checkDo(what string) error {
 	verb, name, _ := strings.Cut(what, " ")
 	switch {
@@ -273,12 +279,12 @@ func (f *fleet) EngineURLs() []string {
 	return out
 }
 
-// Close kills all processes and removes the written files.
+// Close kills all processes and removes the files that the fleet wrote.
 func (f *fleet) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.edge != nil {
-		f.edge.Kill() // nothing to drain: the run is over
+		f.edge.Kill() // no graceful shutdown, because the run is over
 	}
 	for _, e := range f.engines {
 		if e.process != nil {

@@ -16,19 +16,19 @@ import (
 //go:embed scenarios/*.yaml
 var scenarioFiles embed.FS
 
-// Scenario is a workload with a name: flags of `bench run`, and the fleet that is started when no
-// target is given.
+// Scenario is a named set of flags for `bench run`, with the fleet that is started if no target is
+// given.
 type Scenario struct {
 	Name string `yaml:"name"`
-	// Text is one line. Explain describes the scenario and the numbers to look at.
+	// Text is a summary in one line. Explain describes the scenario and the numbers to look at.
 	Text    string `yaml:"text"`
 	Explain string `yaml:"explain"`
-	// Fleet is started when no target is given.
+	// Fleet is started if no target is given.
 	Fleet fleetSpec `yaml:"fleet"`
-	// Run holds flags of `bench run`, by name without the dashes; a list repeats the flag. Flags of
-	// the command line take precedence.
+	// Run maps names of `bench run` flags, without dashes, to their values. A list repeats the
+	// flag. Flags on the command line take precedence.
 	Run yaml.MapSlice `yaml:"run"`
-	// At lists the events of the fleet, as TIME:EVENT; see fleet.Do.
+	// At lists the events of the fleet as TIME:EVENT. See fleet.Do.
 	At []string `yaml:"at"`
 }
 
@@ -54,7 +54,6 @@ func Find(name string) (*Scenario, error) {
 	return s, nil
 }
 
-// parseScenario reads and checks a scenario.
 func parseScenario(b []byte) (*Scenario, error) {
 	s := new(Scenario)
 	if err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.UseOrderedMap()).Decode(s); err != nil {
@@ -76,7 +75,7 @@ func parseScenario(b []byte) (*Scenario, error) {
 	return s, nil
 }
 
-// Flags returns the scenario's flags as on a command line, without the flags in given.
+// Flags returns the scenario's flags in command-line form, except those in given.
 func (s *Scenario) Flags(given map[string]bool) []string {
 	var out []string
 	for _, kv := range s.Run {
@@ -99,7 +98,7 @@ func (s *Scenario) Flags(given map[string]bool) []string {
 	return out
 }
 
-// Explanation describes the scenario for a reader: its purpose, its command line and its fleet.
+// Explanation describes the scenario's purpose, command line and fleet for display.
 func (s *Scenario) Explanation() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n%s\n", s.Name, s.Text, strings.TrimSpace(s.Explain))
@@ -130,7 +129,6 @@ func (s *Scenario) Explanation() string {
 	return b.String()
 }
 
-// quotedFlags quotes flags for a shell.
 func quotedFlags(flags []string) []string {
 	out := slices.Clone(flags)
 	for i, f := range out {

@@ -61,7 +61,7 @@ func TestFleet(t *testing.T) {
 	if calm.Total.Failed != 0 || calm.Total.Completed < 50 || len(calm.ByUpstream) != 3 || calm.ByUpstream["c"].Completed == 0 {
 		t.Errorf("reloads: %d failed, %d completed, upstreams %v", calm.Total.Failed, calm.Total.Completed, calm.ByUpstream)
 	}
-	lost := run("100", "1s:crash b", "3s:restart b") // calls take a second, so the crash hits some
+	lost := run("100", "1s:crash b", "3s:restart b") // calls take a second, so the crash hits some of them
 	for _, e := range lost.Total.Errors {
 		if e.Kind != result.ErrInStream {
 			t.Errorf("failure that no crash excuses: %+v", e)
@@ -88,8 +88,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestWedge checks that the edge takes a stopped engine out and back in, no call is lost, and no
-// silent engine is mistaken for a stopped one.
+// TestWedge checks that the edge stops using a wedged engine and uses it again later, and that no
+// call is lost. It also checks that the edge does not mistake a silent engine for a wedged one.
 func TestWedge(t *testing.T) {
 	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestWedge(t *testing.T) {
 	}
 }
 
-// TestMetricsPage checks that the edge's metrics say whether it sends calls to an engine.
+// TestMetricsPage checks that the edge's metrics show whether the edge sends calls to an engine.
 func TestMetricsPage(t *testing.T) {
 	const good = "penstock_upstream_up{upstream=\"a\"} 1\npenstock_upstream_up{upstream=\"ab\"} 0\npenstock_upstream_stalled{upstream=\"a\"} 0\n"
 	for page, want := range map[string]bool{

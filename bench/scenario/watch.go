@@ -12,11 +12,9 @@ import (
 	"penstock/bench/load/client"
 )
 
-// watchEvery is the interval at which the edge's metrics are read while an event waits for the
-// edge.
+// watchEvery is how often an event that waits for the edge reads the edge's metrics.
 const watchEvery = 100 * time.Millisecond
 
-// metrics reads the edge's view of its engines.
 func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 	edge, err := client.NewTarget(f.Admin, false, nil)
 	if err != nil {
@@ -35,7 +33,8 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 // metricsPage is a page in Prometheus text format.
 type metricsPage []byte
 
-// takesCalls reports whether the edge sends calls to an engine.
+// takesCalls reports whether the edge sends calls to an engine. This is the case if the engine is
+// up, not stalled, and its breaker is closed.
 func (p metricsPage) takesCalls(engine string) bool {
 	label := "{upstream=" + strconv.Quote(engine) + "}"
 	return client.MetricOf(p, "penstock_upstream_up"+label) == 1 &&
@@ -43,7 +42,8 @@ func (p metricsPage) takesCalls(engine string) bool {
 		client.MetricOf(p, "penstock_upstream_breaker_open"+label) == 0
 }
 
-// await waits until the edge sends calls to the engine, or stops sending them.
+// await waits until the edge sends calls to the engine. If calls is false, it waits until the edge
+// sends none.
 func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -66,16 +66,17 @@ func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 	}
 }
 
-// silentCalls are a call whose prompt takes long to read, in three chunks, and a call whose tool
-// call is held back until it is complete. The simulator performs the faults that the calls request.
+// silentCalls are two calls during which an engine is silent: a long prefill in three chunks, and a
+// tool call that is buffered until it is complete. The simulator injects the faults that the calls
+// request.
 var silentCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
 		`"parameters":{"type":"object","properties":{"key":{"type":"string"}}}}}],"sim":{"fault":"buffered-call=%s"}`,
 }
 
-// busy sends each of the silent calls twice, all at once, and watches the model's engines until the
-// calls are answered. It fails if the edge takes an engine out, or if a call fails.
+// busy sends each silent call twice, all calls concurrently, and watches the model's engines until
+// all calls are answered. It fails if the edge stops using an engine or if a call fails.
 func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, err error) {
 	watching, done := context.WithCancel(ctx)
 	defer done()
@@ -95,7 +96,7 @@ func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, e
 	return fmt.Sprintf("%d silent calls answered, no engine out", len(failed)), errors.Join(append(failed, alarm)...)
 }
 
-// awaitAlarm returns an error if the edge takes out an engine of the model before ctx ends.
+// awaitAlarm returns an error if the edge stops using an engine of the model before ctx ends.
 func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -117,7 +118,7 @@ func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 	}
 }
 
-// call makes a streamed call, and reads its answer to the end.
+// call makes a streamed call and reads the response to its end.
 func (f *fleet) call(ctx context.Context, model, more string) error {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Are you there?"}],%s}`, model, more)
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.Key))

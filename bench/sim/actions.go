@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// demands lists the engine actions other than inference, each with the profiles or families that
-// support it.
+// demands lists the actions of engines other than inference. Each entry names the profiles or
+// families that support the action.
 var demands = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)
@@ -28,7 +28,7 @@ var demands = map[string]struct {
 	"/v1/unload_lora_adapter":   {"vllm", unloadAdapter},
 }
 
-// tokenize answers /tokenize with the right number of made-up tokens.
+// tokenize answers /tokenize with the correct number of tokens, but with made-up ids.
 func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 	var q generate.Request
 	d := decoderOf(x)
@@ -65,8 +65,8 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		ids))
 }
 
-// countTokens answers the Messages dialect's counter with the number of prompt tokens of a chat
-// request with these texts. All text within system, messages and tools counts.
+// countTokens answers requests to count tokens in the Messages API. It counts all text in system,
+// messages and tools.
 func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)
@@ -103,7 +103,6 @@ func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	x.json(fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
 }
 
-// loadOrUnload loads or unloads a model on request.
 func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("model"))
 	if _, ok := e.served(name); !ok {
@@ -126,8 +125,7 @@ func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	x.json([]byte(`{"success":true}`))
 }
 
-// loadAdapter adds an adapter to the models that vLLM serves, like a vLLM that allows this at run
-// time.
+// loadAdapter adds a LoRA adapter to the served models, like a vLLM that allows this at run time.
 func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if name == "" || len(v.GetStringBytes("lora_path")) == 0 {
@@ -141,7 +139,6 @@ func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	x.reply(http.StatusOK, x.p.TextType, []byte("Success: LoRA adapter '"+name+"' added successfully."))
 }
 
-// unloadAdapter removes an adapter.
 func unloadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if !setAdapter(e, name, false) {

@@ -8,10 +8,10 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// slowdown slows down or stops the whole engine.
+// slowdown can slow down or stall the whole engine.
 type slowdown struct {
-	stalled atomic.Int64  // nothing proceeds before this time, in Unix nanoseconds; 0: never stalled
-	slow    atomic.Uint64 // bits of the factor on all times; 0: 1
+	stalled atomic.Int64  // end of the stall in Unix nanoseconds, or 0
+	slow    atomic.Uint64 // bits of the factor by which all times are multiplied; 0: 1
 }
 
 func (w *slowdown) clear() {
@@ -21,7 +21,6 @@ func (w *slowdown) clear() {
 
 func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-// scale returns d, stretched by the slowdown.
 func (w *slowdown) scale(d time.Duration) time.Duration {
 	bits := w.slow.Load()
 	if bits == 0 || d == 0 {
@@ -30,7 +29,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns the remaining time for which the engine stays stalled.
+// stands returns for how long the engine will remain stalled.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -39,10 +38,10 @@ func (w *slowdown) stands() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
-// standTime is the interval at which a request checks whether the engine continues.
+// standTime is how often a stalled request checks whether the stall has ended.
 const standTime = 50 * time.Millisecond
 
-// stand waits until the engine continues. It returns false if the client left.
+// stand waits until the stall has ended. It returns false if the client left.
 func (w *slowdown) stand(out *bodyWriter) bool {
 	for d := w.stands(); d > 0; d = w.stands() {
 		if !out.flush() || !out.client.pause(min(d, standTime)) { // Reset may end the stall
@@ -52,8 +51,8 @@ func (w *slowdown) stand(out *bodyWriter) bool {
 	return true
 }
 
-// readyAt returns the time at which the given number of prompt tokens will have been read, and the
-// time of the shared reader that this takes.
+// readyAt returns when the prefill of the given number of prompt tokens will be complete. It also
+// returns how much of that time the shared reader spends on them.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
@@ -69,7 +68,7 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	return e.reader.Reserve(now, read).Add(wait), read
 }
 
-// gap returns the time until the next token, given the present batch and slowdown.
+// gap returns the time until the next token, given the current batch size and slowdown.
 func (a *answer) gap() time.Duration {
 	if a.x.knobs.Gap >= 0 {
 		return time.Duration(a.x.knobs.Gap)
@@ -89,8 +88,8 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// throughput returns the number of tokens per second that the given number of running requests
-// write together; 0 if tokens take no time.
+// throughput returns how many tokens per second the given number of running requests generate in
+// total, or 0 if tokens take no time.
 func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
@@ -99,9 +98,9 @@ func throughput(e *Engine, running int) float64 {
 	return float64(running) / gap.Seconds()
 }
 
-// keep waits while the engine stands still, or while the request has lost its slot to an eviction.
-// It adds the wait to tick, so that all later steps are delayed by the same time. It returns false
-// if the client left.
+// keep waits while the engine is stalled, or while the request has no slot because it was
+// preempted. It adds the waiting time to tick, which delays all later steps by the same time. It
+// returns false if the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -131,15 +130,15 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// An unstreamed answer need not wake up for each token. It checks its batch after this many tokens
-// or this much time.
+// An unstreamed response does not wake up for each token. It checks the size of its batch after
+// this many tokens or this much time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time that an unstreamed answer takes and counts its tokens. steps is the number
-// of tokens in the longest choice. It returns false if the client left.
+// think waits as long as an unstreamed response takes, and counts the tokens of the response. steps
+// is the number of tokens in the longest choice. It returns false if the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
@@ -158,7 +157,7 @@ func (a *answer) think(steps int) bool {
 		}
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
-			if a.tenant != nil && gap > 0 { // the tokens so far count as work
+			if a.tenant != nil && gap > 0 { // count the tokens generated so far as work
 				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
 			}
 			return false
@@ -167,7 +166,6 @@ func (a *answer) think(steps int) bool {
 	}
 }
 
-// upTo returns the total number of tokens in all choices after the given number of steps.
 func (a *answer) upTo(steps int) int {
 	n := 0
 	for i := range a.choices {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// prompt397 makes 104 tokens, six whole blocks of 16.
+// prompt397 results in 104 tokens: six full blocks of 16, and a partial one.
 var prompt397 = strings.Repeat("a", 397)
 
-// run sends one request on a connection of its own and reports how long the answer took.
+// run sends one request on a separate connection and reports how long the response took.
 func run(t *testing.T, e *Engine, body string, took chan<- time.Duration) {
 	c := pipeTo(t, e)
 	begin := time.Now()
@@ -37,7 +37,7 @@ func TestBatchCostsTime(t *testing.T) {
 			for range 3 {
 				run(t, e, chatBody("hi", stream+`,"sim":{"tokens":41}`), took)
 			}
-			for range 3 { // 40 gaps of 10 ms + 2 × 5 ms; an unstreamed answer checks its batch every 20 ms
+			for range 3 { // 40 gaps of 10 ms + 2 × 5 ms; an unstreamed response checks its batch every 20 ms
 				if d := <-took; d < 770*time.Millisecond || d > 801*time.Millisecond {
 					t.Errorf("stream %q: three side by side took %v, want 800ms", stream, d)
 				}
@@ -57,7 +57,7 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 		took := make(chan time.Duration, 4)
 		gone := pipeTo(t, e)
 		for i := range 3 {
-			if i == 1 { // leaves after 50 ms; no other request uses its remaining time
+			if i == 1 { // leaves after 50 ms, and no other request uses the rest of its time
 				gone.post("/v1/chat/completions", chatBody(prompt397, `,"sim":{"tokens":1}`))
 				synctest.Wait()
 				continue
@@ -83,8 +83,8 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 func TestPreemption(t *testing.T) {
 	for _, stream := range []string{`,"stream":true`, ""} {
 		synctest.Test(t, func(t *testing.T) {
-			// Two requests, each with a prompt of 104 tokens and an answer of 60, need 328 tokens; there is
-			// room for 260.
+			// Two requests, each with a prompt of 104 tokens and a response of 60, need 328 tokens,
+			// but there is room for only 260.
 			e := New(Options{PrefillRate: 10000, TokenRate: 100, KVTokens: 260, CacheTokens: -1, KeepAlive: -1})
 			defer e.Close()
 			took := make(chan time.Duration, 2)
@@ -142,7 +142,7 @@ func TestEventsHappen(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.Do(stall)
-			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond { // an unstreamed answer notices within 20 ms
+			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond { // an unstreamed response notices within 20 ms
 				t.Errorf("stream %q: with a stall of 1 s it took %v", stream, d)
 			}
 		}

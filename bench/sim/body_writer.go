@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// bodyWriter writes an answer to the socket: the head as built, and the body in chunks, compressed,
-// in pieces, or as faults require.
+// bodyWriter writes a response to the socket. It can send the body in chunks, compressed, in
+// pieces, or as faults require.
 type bodyWriter struct {
 	nc       net.Conn
 	client   *clientWatch
@@ -21,18 +21,18 @@ type bodyWriter struct {
 	gz       *gzip.Writer
 	gzOut    bytes.Buffer
 	framing  fault.Framing
-	headed   bool // the head has been built
+	headed   bool
 	noBody   bool
-	broken   bool // a fault ended the answer
-	deserted bool // a write failed, so no client read the answer
+	broken   bool // a fault ended the response
+	deserted bool // a write failed, so no client has read the response
 	rng      uint64
 	seed     uint64
 }
 
-// over reports whether nothing more can be written.
+// over reports whether nothing more can be written to the response.
 func (w *bodyWriter) over() bool { return w.client.lost || w.broken }
 
-// put appends bytes of the body, as one chunk if the body is chunked.
+// put appends p to the body. If the body is chunked, p becomes one chunk.
 func (w *bodyWriter) put(p []byte) {
 	if w.noBody || len(p) == 0 || w.over() {
 		return
@@ -62,7 +62,6 @@ func (w *bodyWriter) chunked() bool {
 	return w.framing == fault.ByChunks || w.framing == fault.TEAndLength
 }
 
-// frame appends bytes in the answer's framing.
 func (w *bodyWriter) frame(p []byte) {
 	if !w.chunked() {
 		w.out = append(w.out, p...)
@@ -72,8 +71,8 @@ func (w *bodyWriter) frame(p []byte) {
 	w.out = append(append(append(w.out, "\r\n"...), p...), "\r\n"...)
 }
 
-// flush writes the bytes built so far. It returns false if the client is gone or the answer was
-// broken off.
+// flush writes the buffered bytes. It returns false if the client left or a fault ended the
+// response.
 func (w *bodyWriter) flush() bool {
 	if len(w.out) > 0 && !w.client.lost {
 		if w.t.DripBody > 0 && w.headed {
@@ -87,7 +86,6 @@ func (w *bodyWriter) flush() bool {
 	return !w.over()
 }
 
-// drip writes the bytes built so far, one at a time.
 func (w *bodyWriter) drip(gap time.Duration) {
 	for i := range w.out {
 		if i > 0 && !w.client.pause(gap) {
@@ -101,7 +99,7 @@ func (w *bodyWriter) drip(gap time.Duration) {
 	w.out = w.out[:0]
 }
 
-// end appends the end of the body, and anything that a fault adds after it.
+// end appends the end of the body, and any bytes that a fault adds after that end.
 func (w *bodyWriter) end() {
 	if w.gz != nil {
 		_ = w.gz.Close()
@@ -115,8 +113,8 @@ func (w *bodyWriter) end() {
 	w.out = append(w.out, w.t.Surplus...)
 }
 
-// repeat writes the same bytes until the client leaves or has taken a gigabyte. A client that takes
-// so much has failed, and must not fill up the machine.
+// repeat writes the same bytes until the client leaves or has read a gigabyte. The limit protects
+// the machine against a client that never stops reading.
 func (w *bodyWriter) repeat(p []byte) {
 	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {
 		if w.framing == fault.ByChunks {
@@ -130,10 +128,10 @@ func (w *bodyWriter) repeat(p []byte) {
 	}
 }
 
-// padBegin and padEnd surround the filler in the JSON member that makes an answer large.
+// padBegin and padEnd enclose the filler in the JSON member that makes a response larger.
 const padBegin, padEnd = `"padding":"`, `",`
 
-// padding returns the number of bytes to add to a JSON object in a body.
+// padding returns how many bytes a fault adds to a JSON body.
 func (w *bodyWriter) padding(body []byte) int {
 	if w.t.Pad == 0 || len(body) < 3 || body[0] != '{' || w.t.Gzip {
 		return 0
@@ -141,7 +139,7 @@ func (w *bodyWriter) padding(body []byte) int {
 	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
 }
 
-// putPadded writes a JSON object with n additional bytes, which are never all in memory.
+// putPadded writes a JSON object with n additional bytes. It never has all of them in memory.
 func (w *bodyWriter) putPadded(body []byte, n int) {
 	filler := bytes.Repeat([]byte("w"), 64<<10)
 	fill := func() {
@@ -161,8 +159,8 @@ func (w *bodyWriter) putPadded(body []byte, n int) {
 	w.put(append([]byte(padEnd), body[1:]...))
 }
 
-// random is a cheap source of random numbers for cutting answers into pieces. The numbers are the
-// same in every run.
+// random returns pseudo-random numbers that determine how responses are split into pieces. The
+// numbers are the same in every run.
 func (w *bodyWriter) random() uint64 {
 	w.rng++
 	return textgen.Mix(w.rng, w.seed)

@@ -20,7 +20,6 @@ var (
 	requests = sync.Pool{New: func() any { return new(generate.Request) }}
 )
 
-// decoderOf returns the decoder for requests for text.
 func decoderOf(x *exchange) *generate.Decoder {
 	e := x.e
 	return &generate.Decoder{
@@ -31,13 +30,12 @@ func decoderOf(x *exchange) *generate.Decoder {
 	}
 }
 
-// chat answers POST /v1/chat/completions.
 func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
 
-// decode reads a request for text from a body.
 type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// text answers a request for text in any format. For a legacy completion, legacy is its id.
+// text answers a text generation request in any dialect. For a legacy completion, legacy is the id
+// of the completion. Otherwise it is empty.
 func text(x *exchange, legacy string, read decode) {
 	q := requests.Get().(*generate.Request)
 	defer requests.Put(q)
@@ -57,7 +55,7 @@ func text(x *exchange, legacy string, read decode) {
 	}
 }
 
-// withJSON passes the request's body to do, or answers that it is not JSON.
+// withJSON passes the request's JSON body to do. If the body is not JSON, it answers with an error.
 func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	p := parsers.Get()
 	defer parsers.Put(p)
@@ -69,7 +67,7 @@ func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	do(v)
 }
 
-// answer is one request for text on its way through the engine.
+// answer is the state of one text generation request in the engine.
 type answer struct {
 	e      *Engine
 	x      *exchange
@@ -77,15 +75,15 @@ type answer struct {
 	told   told
 	writer *chatWriter
 
-	limit   int // maximum tokens in a choice
+	limit   int // maximum number of tokens in a choice
 	choices []generate.Plan
 
 	arrived, admitted, first time.Time
 	tenant                   *scheduler.SlotHolder // nil: no slot
-	unuse                    func()                // releases the model that was loaded for it; nil: no model was loaded
+	unuse                    func()                // releases the model that was loaded for the request; nil if none was loaded
 }
 
-// complete takes a request through the queue, the prefill and the decoding.
+// complete processes a request, which includes the queue, the prefill and the decoding.
 func complete(x *exchange, q *generate.Request, id string) {
 	e := x.e
 	legacy := id != ""
@@ -123,7 +121,7 @@ func complete(x *exchange, q *generate.Request, id string) {
 	}
 }
 
-// newAnswer returns the answer to a request whose prompt is known.
+// newAnswer returns the state for a request whose prompt is known.
 func newAnswer(x *exchange, q *generate.Request) *answer {
 	a := &answer{e: x.e, x: x, q: q, limit: 1}
 	a.told = told{
@@ -133,8 +131,8 @@ func newAnswer(x *exchange, q *generate.Request) *answer {
 	return a
 }
 
-// enter waits for a slot. It returns false if the request gets no slot; the client has then been
-// answered.
+// enter waits for a slot. If there is no slot for the request, it answers the client and returns
+// false.
 func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
@@ -170,7 +168,7 @@ func (a *answer) enter() bool {
 	return true
 }
 
-// release returns the slot; a second call does nothing.
+// release frees the slot. A second call does nothing.
 func (a *answer) release() {
 	if a.tenant == nil {
 		return
@@ -183,7 +181,7 @@ func (a *answer) release() {
 	a.e.times.e2e.Observe(time.Since(a.arrived))
 }
 
-// say counts tokens.
+// say counts n generated tokens.
 func (a *answer) say(n int) {
 	a.told.Spoken += n
 	a.e.slots.Grow(a.tenant, n)
@@ -191,7 +189,7 @@ func (a *answer) say(n int) {
 	a.e.counters.steps.Add(1)
 }
 
-// fit checks the request against the context and sets the limit.
+// fit checks the request against the context length and sets the token limit.
 func (a *answer) fit() *profile.APIError {
 	size, want := a.e.o.MaxModelLen, a.q.Max
 	room := size - a.told.Prompt
@@ -211,8 +209,8 @@ func (a *answer) fit() *profile.APIError {
 	return &err
 }
 
-// refuse answers a request that is too long or found no place in the queue. If the engine opens a
-// stream before it can know that, the error comes in the stream, after a 200.
+// refuse answers a request that is too long, or that is rejected because the queue is full. If
+// inBand is set and the request is for a stream, the error is sent in the stream, after a 200.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
 	if !inBand || !a.told.Stream {
 		a.x.fail(err)
@@ -222,13 +220,14 @@ func (a *answer) refuse(err profile.APIError, inBand bool) {
 	a.x.streamError(err, a.x.p.ErrorDone)
 }
 
-// prefill spends the time until the first token. It returns false if the client left.
+// prefill waits until the first token is due. It returns false if the client left.
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
 	x.forget = a.release
 	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
 	if e.o.SharedPrefill {
-		// Prompts are read in order, so a later prompt finds this prompt's blocks in the cache.
+		// Prompts are read in order, so a later prompt finds the blocks of this prompt in the
+		// cache.
 		e.cache.Insert(a.q.Prompt.Blocks)
 	}
 	due, read := a.readyAt(a.told.Prompt - a.told.Cached)
@@ -262,7 +261,7 @@ func (a *answer) prefill() bool {
 	return true
 }
 
-// readChunks reads every chunk of a's prompt except the last. due is the time at which the whole
+// readChunks reads every chunk of the prompt but the last. due is the time at which the whole
 // prompt will have been read. It returns false if the client left.
 func readChunks(a *answer, due time.Time) bool {
 	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
@@ -287,6 +286,6 @@ func (a *answer) timings() []byte {
 		1000*float64(m)/max(wrote, 0.001))
 }
 
-// loadTime is the time that an engine that loads on demand takes for a new model. The recorded
-// router took this long for a tiny model.
+// loadTime is how long an on-demand engine takes to load a model. The recorded router took this
+// long for a tiny model.
 const loadTime = 50 * time.Millisecond

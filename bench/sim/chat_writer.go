@@ -12,7 +12,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// told holds the facts about an answer while it is written.
+// told contains facts about a response while the response is being written.
 type told struct {
 	Faults                          *fault.Effects
 	ID, Model                       string
@@ -20,13 +20,13 @@ type told struct {
 	Now                             func() int64
 	Stream                          bool
 	Calls                           []profile.ToolCall
-	Prompt, Cached, Spoken, Thought int           // tokens; the last two grow
-	Timings                         func() []byte // llama.cpp's
+	Prompt, Cached, Spoken, Thought int           // numbers of tokens; Spoken and Thought grow
+	Timings                         func() []byte // returns llama.cpp's timings
 	Event                           func(name string, data []byte) bool
 }
 
-// chatWriter writes chat completions, and legacy completions. Its methods return false if the
-// stream has ended.
+// chatWriter writes chat completions and legacy completions. Its methods return false if the stream
+// has ended.
 type chatWriter struct {
 	p         *profile.Profile
 	legacy    bool // /v1/completions
@@ -36,15 +36,16 @@ type chatWriter struct {
 	stream    *eventWriter
 	q         *generate.Request
 	choices   []generate.Plan
-	usageEach bool // on every chunk
-	usageLast bool // the client asked for it
-	nullUsage bool // "usage":null on every chunk but the last
+	usageEach bool // every chunk contains usage
+	usageLast bool // the client requested usage
+	nullUsage bool // every chunk but the last contains "usage":null
 
-	known map[deltaKey][2]string // the text before and after the text of a chunk; valid while at stays the same
-	at    int64                  // the time in those texts
+	known map[deltaKey][2]string // JSON before and after the text of a chunk; valid while at is unchanged
+	at    int64                  // value of created in the JSON of known
 }
 
-// chunk is the template data for one event, which may carry part of a choice. Its texts are JSON.
+// chunk is the template data for one event. The event may contain a part of a choice. Its string
+// fields contain JSON.
 type chunk struct {
 	Family, Frame                           string
 	Legacy, Choice, NullUsage               bool
@@ -57,9 +58,9 @@ type chunk struct {
 type delta struct {
 	Family, Reasoning, Kind, Before, After string
 	Role, Legacy                           bool
-	Text                                   string // the inside of a JSON string
+	Text                                   string // inside of a JSON string
 	Call                                   int
-	ID, Name, Rest, Args                   string // of a call; Rest is the rest of its name
+	ID, Name, Rest, Args                   string // parts of a tool call; Rest is the rest of the name
 }
 
 // deltaKey identifies chunks that differ only in the text of their delta.
@@ -90,7 +91,7 @@ func (w *chatWriter) content(text string) []byte {
 	return w.render(&chunk{Choice: true, Delta: w.delta(&p, false)})
 }
 
-// begin opens a choice if the engine has an opening chunk.
+// begin sends the opening chunk of a choice if the engine has one.
 func (w *chatWriter) begin(i int, c *generate.Plan) bool {
 	w.stream.join(w.p.Joins)
 	if w.p.Family == "sglang" {
@@ -109,7 +110,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	}
 	first := !c.Opened && !w.legacy
 	c.Opened = true
-	// tgi has no separate end chunk for text cut off at the limit
+	// TGI has no separate final chunk for text that was cut off at the token limit
 	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.told.Faults.NoFinish
 	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
 		return w.lastOrRich(i, c, p, first, ends)
@@ -119,8 +120,8 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	return w.told.Event("", w.stream.chunk)
 }
 
-// lastOrRich writes a token in a chunk that carries more than the token, such as the end of the
-// choice.
+// lastOrRich writes a chunk that contains more than the text of a token, such as a finish reason or
+// logprobs.
 func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
 	one := chunk{Choice: true, Index: i, Delta: w.delta(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
@@ -132,8 +133,8 @@ func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first,
 	return w.send(&one)
 }
 
-// around returns the text before and after a chunk's own text. Both are rendered once, not for each
-// token.
+// around returns the JSON before and after the text of a chunk. It renders each distinct pair only
+// once.
 func (w *chatWriter) around(key deltaKey) [2]string {
 	if w.at != w.created || w.known == nil {
 		w.known, w.at = map[deltaKey][2]string{}, w.created
@@ -149,14 +150,14 @@ func (w *chatWriter) around(key deltaKey) [2]string {
 }
 
 func (w *chatWriter) end(i int, c *generate.Plan) bool {
-	w.stream.join(w.p.Joins) // in one chunk with the usage, if this choice is the last
+	w.stream.join(w.p.Joins) // if this choice is the last, in one chunk with the usage
 	end := chunk{Choice: true, Index: i, Delta: w.p.EndDelta, Finish: c.Finish, Stopped: c.Stopped}
 	if w.legacy {
 		end.Delta = `""`
 	}
 	last := over(w.choices)
 	if w.p.Family == "llamacpp" && last {
-		if w.legacy && w.usageLast { // legacy completions of that engine have no usage chunk
+		if w.legacy && w.usageLast { // this engine sends no usage chunk for legacy completions
 			end.Usage = w.usage()
 		}
 		if w.legacy || !w.usageChunk() {
@@ -173,7 +174,7 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	return ok
 }
 
-// done writes the end, after the choices.
+// done writes the end of the stream, which follows the choices.
 func (w *chatWriter) done() bool {
 	t := w.told.Faults
 	if t.Ghost {
@@ -193,7 +194,7 @@ func (w *chatWriter) done() bool {
 			return false
 		}
 	}
-	if w.p.Family == "llamacpp" { // [DONE] is a separate chunk there
+	if w.p.Family == "llamacpp" { // llama.cpp sends [DONE] in a separate HTTP chunk
 		w.stream.join(false)
 	}
 	if !t.NoDone && !w.told.Event("", wire.Done) {
@@ -203,8 +204,8 @@ func (w *chatWriter) done() bool {
 	return true
 }
 
-// usageChunk reports whether the last chunk has usage and no choices. llama.cpp has no such chunk
-// for completions.
+// usageChunk reports whether the last chunk contains usage and no choices. llama.cpp sends no such
+// chunk for legacy completions.
 func (w *chatWriter) usageChunk() bool {
 	t := w.told.Faults
 	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
@@ -217,7 +218,7 @@ func (w *chatWriter) send(c *chunk) bool {
 	return w.told.Event("", w.render(c))
 }
 
-// These marks replace the varying parts of a rendered form. They cannot occur in JSON.
+// Marks that take the place of the varying parts of a rendered template. They cannot occur in JSON.
 const (
 	markFrame   = "\x00frame"
 	markText    = "\x00text"
@@ -226,7 +227,6 @@ const (
 	markTook    = "\x00took"
 )
 
-// marked returns the mark for a text that is not empty.
 func marked(text, mark string) string {
 	if text == "" {
 		return ""
@@ -234,7 +234,7 @@ func marked(text, mark string) string {
 	return mark
 }
 
-// fill replaces marks with texts. pairs alternates between a mark and its text.
+// fill replaces marks with texts. In pairs, each mark is followed by the text that replaces it.
 func fill(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
@@ -247,15 +247,15 @@ func (w *chatWriter) render(c *chunk) []byte {
 	form := *c
 	form.Frame, form.Usage, form.Took = markFrame, marked(c.Usage, markUsage), marked(c.Took, markTook)
 	frame := w.frame("chat.completion.chunk")
-	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // their variety has no limit
+	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // the number of variants of these chunks is unlimited
 		c.Frame = frame
 		return pages.Tell("chat", "chunk", c)
 	}
 	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
 }
 
-// frame returns the members that every chunk and answer has. The members come first, or last in
-// llama.cpp.
+// frame returns the members that every chunk and response contains. llama.cpp puts them last, and
+// other engines put them first.
 func (w *chatWriter) frame(object string) string {
 	if w.legacy {
 		object = "text_completion"
@@ -273,8 +273,8 @@ func (w *chatWriter) frame(object string) string {
 	return string(o)
 }
 
-// delta returns the delta for one token. first says that the choice has no opening chunk, so its
-// first delta has the role.
+// delta returns the delta for one token. If the choice has no opening chunk, first is true for its
+// first delta, which then contains the role.
 func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,

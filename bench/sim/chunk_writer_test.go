@@ -10,7 +10,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// each() runs a test for every profile that writes text.
+// each runs a test for every profile that generates text.
 func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	for _, p := range Profiles() {
 		if !profile.ByName[p].Does("chat") {
@@ -23,7 +23,7 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
-// inForm returns part of a request in the form that an engine accepts.
+// inForm returns request members in a form that the engine accepts.
 func inForm(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
@@ -35,7 +35,8 @@ func inForm(name, more string) string {
 	return more
 }
 
-// TestRefusedForms checks forms of members that some engines refuse or read differently.
+// TestRefusedForms checks forms of members that some engines refuse or interpret in a different
+// way.
 func TestRefusedForms(t *testing.T) {
 	const (
 		named  = weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
@@ -194,7 +195,7 @@ func TestStreamBytes(t *testing.T) {
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some repeat the name
+		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some engines repeat the name
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
 		_, got := ask(t, e, body)
@@ -216,8 +217,8 @@ func TestStreamBytes(t *testing.T) {
 	})
 }
 
-// TestSharedChunks checks that llama.cpp puts role and first token into one HTTP chunk, finish and
-// usage too.
+// TestSharedChunks checks that llama.cpp sends the role and the first token in one HTTP chunk, and
+// likewise the finish reason and the usage.
 func TestSharedChunks(t *testing.T) {
 	for profile, want := range map[string]int{"llamacpp": 5, "vllm": 7, "ollama": 4} {
 		e := start(t, Options{Profile: profile})
@@ -287,7 +288,7 @@ func TestTools(t *testing.T) {
 		}
 		named := weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
 		byWord := strings.HasPrefix(profile, "llamacpp") || profile == "lmstudio"
-		if byWord { // the engine reads no name
+		if byWord { // the engine does not read the name
 			_, second, _ := strings.Cut(weather, `{"type":"object","properties":{}}}},`)
 			named = `,"tools":[` + second + `,"tool_choice":"required"`
 		}
@@ -311,7 +312,7 @@ func TestTools(t *testing.T) {
 				t.Errorf("arguments = %q, %v; want those of the schema", got.Calls[0].Args, err)
 			}
 			want := finishOfCalls(profile)
-			if strings.HasPrefix(profile, "vllm") { // these read the tool's name
+			if strings.HasPrefix(profile, "vllm") { // these engines read the name of the tool
 				want = "stop"
 			}
 			if got.Finish[0] != want {
@@ -344,7 +345,7 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// finishOfCalls returns the finish_reason of an answer that calls tools.
+// finishOfCalls returns the finish_reason of a response that contains tool calls.
 func finishOfCalls(profile string) string {
 	if profile == "tgi" {
 		return "stop"
@@ -508,7 +509,7 @@ func TestInstanceEnds(t *testing.T) {
 	}
 }
 
-// TestTokenAllocations checks that a token of a chat stream allocates nothing. Otherwise a load
+// TestTokenAllocations checks that a token in a chat stream does not allocate. Otherwise a load
 // test would measure the simulator.
 func TestTokenAllocations(t *testing.T) {
 	e := start(t, Options{})
@@ -517,7 +518,7 @@ func TestTokenAllocations(t *testing.T) {
 			exchangeRaw(t, e, chatBody("hi", fmt.Sprintf(`,"stream":true,"sim":{"tokens":%d}`, tokens)))
 		})
 	}
-	if few, many := per(500), per(4500); many-few > 1000 { // buffers of the test's reader grow
+	if few, many := per(500), per(4500); many-few > 1000 { // the buffers of the test's reader grow
 		t.Errorf("%.0f allocations for 500 tokens, %.0f for 4500", few, many)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// CLI defines the flags of `penstock sim` in kong's struct tags.
+// CLI defines the flags of `penstock sim` for the parser kong.
 type CLI struct {
 	Listen  string   `help:"Address to listen on (default: ${default}); port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
 	Models  []string `help:"Served model names; sim, or those that the engine comes with." placeholder:"NAME"`
@@ -51,7 +51,8 @@ type CLI struct {
 	Events bool `help:"List events, drills and speeds and exit."`
 }
 
-// Help returns the text that --help prints above the flags: the engines that can be simulated.
+// Help returns the text that precedes the flags in --help. It lists the engines that can be
+// simulated.
 func (c *CLI) Help() string { return profile.Text() }
 
 // Run runs the engine until SIGINT or SIGTERM.
@@ -95,16 +96,14 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// usageError is an invalid value of a flag.
 type usageError struct{ error }
 
-// ExitCode returns the exit code for wrong usage.
+// ExitCode returns the exit code for incorrect usage.
 func (usageError) ExitCode() int { return 2 }
 
 // Unwrap returns the underlying error.
 func (e usageError) Unwrap() error { return e.error }
 
-// options converts the flags to Options.
 func (c *CLI) options() (Options, error) {
 	o := Options{
 		Listen: c.Listen, Models: c.Models, Profile: c.Profile, Slots: c.Slots, Queue: c.Queue, NoQueue: c.Queue == 0,

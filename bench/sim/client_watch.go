@@ -2,17 +2,17 @@ package sim
 
 import "time"
 
-// clientWatch lets an exchange wait for some time, but not longer than its client stays.
+// clientWatch lets an exchange wait until a given time or until its client leaves.
 type clientWatch struct {
-	left     <-chan struct{} // closed when the client has left or we closed the connection
-	stop     <-chan struct{} // closed with the engine
+	left     <-chan struct{} // closed when the client has left or the engine closed the connection
+	stop     <-chan struct{} // closed when the engine stops
 	timer    *time.Timer
-	stubborn bool // continue without the client: see CancelOnlyStreams
-	lost     bool // a write failed or a wait ended because the client left
+	stubborn bool // continue after the client has left; see CancelOnlyStreams
+	lost     bool // a write failed, or the client left during a wait
 }
 
-// gone() returns a channel that is closed when waiting is pointless: when the client has left or,
-// if departures are ignored, when the engine stops.
+// gone returns a channel that is closed when there is no reason to wait any longer. This is when
+// the client has left or, if stubborn is set, when the engine has stopped.
 func (w *clientWatch) gone() <-chan struct{} {
 	if w.stubborn {
 		return w.stop
@@ -30,7 +30,7 @@ func (w *clientWatch) hasLeft() bool {
 	}
 }
 
-// pause waits; it returns false if the client left meanwhile.
+// pause waits for d. It returns false if the client leaves earlier.
 func (w *clientWatch) pause(d time.Duration) bool {
 	if d <= 0 {
 		return !w.hasLeft()
@@ -52,7 +52,6 @@ func (w *clientWatch) pause(d time.Duration) bool {
 
 func (w *clientWatch) pauseUntil(t time.Time) bool { return w.pause(time.Until(t)) }
 
-// hang waits until the client leaves.
 func (w *clientWatch) hang() {
 	<-w.left
 	w.lost = true

@@ -18,14 +18,14 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// completions answers POST /v1/completions: one choice for each prompt and n.
+// completions answers POST /v1/completions with n choices for each prompt.
 func completions(x *exchange) {
 	text(x, "cmpl-"+profile.Hex32(x.e.nextID()), decoderOf(x).Completion)
 }
 
 const dimensions = 8
 
-// embeddings answers POST /v1/embeddings with short unit vectors that depend on the text.
+// embeddings answers POST /v1/embeddings with short unit vectors that depend only on the text.
 func embeddings(x *exchange) {
 	e := x.e
 	p := parsers.Get()
@@ -87,7 +87,7 @@ func vector(v []float32, format string) string {
 	return string(append(b, ']'))
 }
 
-// embed returns a unit vector. Texts with common words have similar vectors.
+// embed returns a unit vector. Texts that have words in common have similar vectors.
 func embed(text []byte, size int) []float32 {
 	sum := make([]float64, size)
 	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
@@ -110,7 +110,7 @@ func embed(text []byte, size int) []float32 {
 	return vec
 }
 
-// rerank answers POST /v1/rerank: documents that share words with the query come first.
+// rerank answers POST /v1/rerank. Documents that have words in common with the query come first.
 func rerank(x *exchange) {
 	e := x.e
 	p := parsers.Get()
@@ -147,8 +147,8 @@ func rerank(x *exchange) {
 	out.answer(x, "rerank", &q.Prompt)
 }
 
-// smallRequest reads the members that all endpoints without decoding share. It returns false if it
-// has already answered the request.
+// smallRequest decodes the members that all endpoints without decoding have in common. It returns
+// false if it has already answered the request.
 func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
 	v, err := generate.Parse(p, x.req.body)
 	q := new(generate.Request)
@@ -165,7 +165,7 @@ func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.R
 	return v, q, true
 }
 
-// small is the template data for the answer to work that needs only a prefill.
+// small is the template data for a response that needs only a prefill.
 type small struct {
 	Family, Model, ID string
 	Created           int64
@@ -179,7 +179,7 @@ type smallItem struct {
 	Score float64
 }
 
-// answer performs the work and answers the request.
+// answer performs the prefill and answers the request.
 func (s *small) answer(x *exchange, template string, p *scheduler.Prompt) {
 	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
 	defer a.release()

@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	maxHead = 1 << 20   // maximum size of a request's head
-	maxBody = 256 << 20 // maximum size of a request's body
+	maxHead = 1 << 20   // maximum size of a request head
+	maxBody = 256 << 20 // maximum size of a request body
 )
 
-// conn is one client connection. Its reader goroutine parses a request and starts a second
-// goroutine that answers it. The reader goroutine then continues to read, so that it notices at
-// once when the client leaves, whatever state the answer is in.
+// conn is a client connection. Its reader goroutine parses a request and starts a second goroutine
+// that answers the request. Meanwhile the reader goroutine continues to read. It therefore notices
+// immediately when the client leaves.
 type conn struct {
 	e      *Engine
 	nc     net.Conn
-	buf    []byte // read but not yet used: buf[r:w]
+	buf    []byte // buf[r:w] is read but not yet parsed
 	r, w   int
-	served int // requests answered
+	served int // number of requests that were answered
 	x      exchange
 
-	gone  chan struct{} // closed when the client has left or we closed the connection
-	done  chan struct{} // one token for each completed answer
-	shut  atomic.Bool   // closed by us
-	ended chan struct{} // closed together with shut
-	next  string        // action for the next request after keepalive-close
+	gone  chan struct{} // closed when the client has left or the engine closed the connection
+	done  chan struct{} // receives a token for each completed response
+	shut  atomic.Bool   // the engine closed the connection
+	ended chan struct{} // closed when shut is set
+	next  string        // action of keepalive-close for the next request
 
 	mu    sync.Mutex
-	idle  bool // the answer is complete; done follows at once
+	idle  bool // the response is complete, and done follows immediately
 	early bool // bytes arrived during a request, so handle must wake the reader
 }
 
-// Header is one line of a request's head, as received.
+// Header is one header line of a request, as received.
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -53,11 +53,12 @@ type Request struct {
 	Method string    `json:"method"`
 	Target string    `json:"target"` // path and query
 	Header []Header  `json:"header"`
-	Body   []byte    `json:"body"` // chunked bodies joined
+	Body   []byte    `json:"body"` // without chunk framing
 	Time   time.Time `json:"time"`
 }
 
-// Get returns the value of the first header with the given name, ignoring case, or "".
+// Get returns the value of the first header that has the given name, or "". It ignores the case of
+// the name.
 func (r *Request) Get(name string) string { return headerValue(r.Header, name) }
 
 func headerValue(hs []Header, name string) string {
@@ -75,7 +76,7 @@ func newConn(e *Engine, nc net.Conn) *conn {
 	return c
 }
 
-// close ends the connection with a FIN; any goroutine may call it.
+// close closes the connection with a FIN. It is safe for concurrent use.
 func (c *conn) close() {
 	if !c.shut.Swap(true) {
 		close(c.ended)
@@ -83,7 +84,7 @@ func (c *conn) close() {
 	}
 }
 
-// reset ends the connection with a RST; any goroutine may call it.
+// reset closes the connection with an RST. It is safe for concurrent use.
 func (c *conn) reset() {
 	if t, ok := c.nc.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -91,7 +92,6 @@ func (c *conn) reset() {
 	c.close()
 }
 
-// serve runs the connection to its end.
 func (c *conn) serve() {
 	defer c.close()
 	if c.acceptFault() {
@@ -111,7 +111,7 @@ func (c *conn) serve() {
 			}
 			return
 		}
-		if !ok { // the reader has answered, and the connection is finished
+		if !ok { // the reader has already answered, and the connection ends
 			return
 		}
 		if c.x.req.path == realtimePath && c.x.req.upgrades() {
@@ -125,7 +125,7 @@ func (c *conn) serve() {
 	}
 }
 
-// handle answers the current request, in its own goroutine.
+// handle answers the current request in a separate goroutine.
 func (c *conn) handle() {
 	x := &c.x
 	dispatch(x)
@@ -145,15 +145,15 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch keeps reading during a request, and after it until the next request starts. It returns
+// watch continues to read during and after a request, until the next request starts. It returns
 // false if the connection has ended.
 func (c *conn) watch() bool {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
 	for {
-		// Bytes that are already buffered belong to the next request. Reading continues anyway, because
-		// otherwise the client could leave unnoticed.
+		// Buffered bytes belong to the next request. Reading continues anyway, because otherwise
+		// the client could leave without being noticed.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
@@ -170,7 +170,7 @@ func (c *conn) watch() bool {
 			continue
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// Only handle sets a deadline, and only after it has finished.
+			// Only handle sets a read deadline, and only when it has finished.
 			<-c.done
 			if c.w > 0 {
 				return c.ready()
@@ -178,8 +178,8 @@ func (c *conn) watch() bool {
 			return false
 		}
 		close(c.gone)
-		// Closing the connection here and not in serve frees a writer that is blocked on a client that
-		// does not read.
+		// Closing the connection here, earlier than serve does, unblocks a writer whose client does
+		// not read.
 		c.close()
 		<-c.done
 		return false
@@ -195,7 +195,7 @@ func (c *conn) ready() bool {
 	return c.nc.SetReadDeadline(time.Time{}) == nil
 }
 
-// grow makes room in the buffer, up to the size limit for a head.
+// grow enlarges the buffer, up to the maximum size of a head.
 func (c *conn) grow() bool {
 	if c.r > 0 {
 		c.w = copy(c.buf, c.buf[c.r:c.w])
@@ -232,7 +232,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// malformed is the error for a request whose HTTP the engine does not accept.
+// malformed is the error for a request whose HTTP the engine refuses.
 type malformed struct {
 	status int
 	text   string
@@ -242,7 +242,7 @@ func (m *malformed) Error() string { return m.text }
 
 func bad(text string) error { return &malformed{400, text} }
 
-// readRequest reads a complete request into c.x. If it returns false without an error, a fault has
+// readRequest reads a complete request into c.x. It returns false without an error if a fault has
 // handled the request.
 func (c *conn) readRequest() (bool, error) {
 	end, err := c.readHead()
@@ -251,19 +251,19 @@ func (c *conn) readRequest() (bool, error) {
 	}
 	x := &c.x
 	x.begin()
-	// One string holds the head; names and values are substrings.
+	// One string contains the head. Names and values are substrings of this string.
 	err = x.req.parse(string(c.buf[c.r:end]))
 	c.r = end + 4
 	if err != nil {
 		return false, err
 	}
-	if c.next != "" { // keepalive-close;when=next: this request is too late
+	if c.next != "" { // keepalive-close;when=next: the server closes the connection before this request
 		if c.next == "next-reset" {
 			c.reset()
 		}
 		return false, nil
 	}
-	x.early() // now the faults by schedule or header are known
+	x.early() // from here on, the faults by schedule and by header are known
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil
@@ -281,7 +281,7 @@ func (c *conn) readRequest() (bool, error) {
 	return err == nil, err
 }
 
-// readHead reads until an empty line and returns the offset of the head's end.
+// readHead reads up to the empty line that ends the head, and returns the offset of that line.
 func (c *conn) readHead() (int, error) {
 	from := c.r
 	for {
@@ -308,7 +308,6 @@ var (
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// readBody reads n bytes of body.
 func (c *conn) readBody(n int64) error {
 	x := &c.x
 	if n > maxBody {
@@ -334,7 +333,7 @@ func (c *conn) readBody(n int64) error {
 	return err
 }
 
-// readChunked reads a chunked body and its trailer, strictly.
+// readChunked reads a chunked body and its trailer. It refuses any deviation from the syntax.
 func (c *conn) readChunked() error {
 	x := &c.x
 	x.body = bodies.Get().(*[]byte)
@@ -388,7 +387,7 @@ func (c *conn) readChunked() error {
 	return nil
 }
 
-// readLine reads up to CRLF and returns the text before it.
+// readLine reads up to CRLF and returns the text that precedes it.
 func (c *conn) readLine() (string, error) {
 	for {
 		if i := bytes.Index(c.buf[c.r:c.w], crlf); i >= 0 {
@@ -405,17 +404,17 @@ func (c *conn) readLine() (string, error) {
 	}
 }
 
-// request is the current request. Its fields are valid until the answer is complete.
+// request is the current request. Its fields are valid until the response is complete.
 type request struct {
 	method, target, path, query string
 	header                      []Header
 	body                        []byte
 	length                      int64
-	minor                       int // of HTTP/1.x
+	minor                       int // minor version of HTTP/1.x
 	chunked, expect, keep       bool
 }
 
-// queried returns a value of the query without unescaping it.
+// queried returns the value of a query parameter without unescaping it.
 func (r *request) queried(name string) string {
 	for one := range strings.SplitSeq(r.query, "&") {
 		if k, v, _ := strings.Cut(one, "="); k == name {
@@ -425,8 +424,8 @@ func (r *request) queried(name string) string {
 	return ""
 }
 
-// parse reads a head without its last empty line. It is strict: anything that two servers could
-// read differently is refused.
+// parse parses a head without its final empty line. It refuses any head that two servers could
+// interpret differently.
 func (r *request) parse(head string) error {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, line, ok1 := strings.Cut(line, " ")
@@ -505,7 +504,7 @@ func is(name, want string) bool { return len(name) == len(want) && strings.Equal
 
 func (r *request) get(name string) string { return headerValue(r.header, name) }
 
-// recorder keeps the last requests for tests.
+// recorder stores the most recent requests for tests.
 type recorder struct {
 	on   bool
 	mu   sync.Mutex
@@ -546,8 +545,8 @@ func (r *recorder) clear() {
 	r.mu.Unlock()
 }
 
-// Recorded returns the inference requests seen so far, oldest first, at most 256; none without
-// Options.Record. The slice belongs to the caller; the requests in it never change.
+// Recorded returns the most recent inference requests, oldest first, at most 256. It returns none
+// if Options.Record is not set. The caller owns the slice, and the requests in it never change.
 func (e *Engine) Recorded() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// control answers /sim/…: the simulator's own pages, which are open to every client.
+// control answers /sim/…, the simulator's control pages. They require no API key.
 func control(x *exchange) {
 	e := x.e
 	what := x.req.method + " " + x.req.path
@@ -23,7 +23,7 @@ func control(x *exchange) {
 		x.reply(http.StatusOK, "text/plain; charset=utf-8", []byte(fault.Text()))
 		return
 	case "POST /sim/fault":
-		// One fault or a list of them.
+		// The body is one fault or a list of faults.
 		var list []Fault
 		if err = json.Unmarshal(x.req.body, &list); err != nil {
 			var one Fault
@@ -47,7 +47,7 @@ func control(x *exchange) {
 		var a Action
 		if err = read(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
 			if a, err = ParseAction(do); err == nil {
-				defer e.Do(a) // after the answer, because a crash also closes this connection
+				defer e.Do(a) // after the response, because a crash also closes this connection
 			}
 		}
 	case "POST /sim/drop":

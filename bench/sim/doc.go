@@ -1,22 +1,27 @@
-// Package sim is a simulated inference engine. The edge is tested and load-tested against it, and a
-// newcomer without an engine can use it.
+// Package sim is a simulated inference engine. The edge is tested and load-tested against it.
+// Newcomers can use it to try the edge without a real engine.
 //
-// It speaks the engines' HTTP and imports none of our code: it is the oracle of the end-to-end
-// tests, so its errors must be independent of ours. The behaviour of each simulated engine was
-// observed on that engine's wire, or read in its source or documentation (package profile says
-// which). The engine's habits are included: whether it reports errors and a full queue in the
-// stream or before the stream, what its pages show, whether it loads models, and how it splits a
-// tool call.
+// The simulator implements the HTTP of engines and imports no code of the edge. It is the oracle of
+// the end-to-end tests, so its errors must be independent of the edge's errors. The behaviour of
+// each simulated engine was observed on the wire, or read in the engine's source or documentation
+// (see package profile). The simulator also reproduces what is peculiar to each engine. For
+// example, engines differ in whether they report errors in the stream or before it, in what their
+// pages show, and in how they split a tool call.
 //
-// Its subpackages, which know neither connections nor requests, are profile (the differences
-// between engines), pages (what engines show and answer, as templates), generate (the request and
-// the text of the answer), fault (what goes wrong, and when), scheduler (slots, room, prefix
-// cache), textgen (made-up text), audio (forms, transcripts and audio) and wire (JSON and events as
-// they are sent).
+// These subpackages do not depend on connections or HTTP requests:
+//
+//   - profile: the differences between engines
+//   - pages: templates of the engines' pages and responses
+//   - generate: decoding of requests and the text of responses
+//   - fault: faults and their schedule
+//   - scheduler: slots, room and the prefix cache
+//   - textgen: made-up text
+//   - audio: forms, transcripts and audio
+//   - wire: JSON and events in the form in which they are sent
 //
 // # The engine
 //
-// The path of a request:
+// A request passes through these phases:
 //
 //	accept ── head ── body ── checks ── queue ── slot ── prefill ── decode ── answer
 //	  │        │       │                  │        │        │         │
@@ -25,42 +30,46 @@
 //	  noread   413     others             first
 //	                                      served
 //
-// With Options.Priorities the lowest priority is served first (SGLang: the highest). While a
-// request waits for a slot nothing is sent. A client that leaves, by FIN or RST, frees its slot at
-// once in every phase, streamed or not; Options.CancelOnlyStreams is the exception, as in
-// llama.cpp. The text is a chain of words that depends only on prompt and seeds, contains umlauts,
-// emoji, quotes and backslashes, and never repeats the prompt unless told to. A token is a word, or
-// a few letters of JSON; a prompt has one token for every four bytes; the prefix cache works on
-// blocks of 16.
+// If Options.Priorities is set, vLLM serves the request with the lowest priority number first, and
+// SGLang the one with the highest. Nothing is sent while a request waits for a slot. When a client
+// leaves, by FIN or RST, its slot is freed immediately. This holds in every phase, and for streams
+// as well as other responses. Options.CancelOnlyStreams selects the behaviour of llama.cpp instead.
+// The text is a chain of words that depends only on the prompt and the seeds. It contains umlauts,
+// emoji, quotes and backslashes. It never repeats the prompt unless the request demands an echo. A
+// token is a word, or a few letters of JSON. A prompt has one token for every four bytes of text.
+// The prefix cache works on blocks of 16 tokens.
 //
-// Recordings of real engines test whether the simulator still matches them: testdata/recorded holds
-// requests and answers, and TestRecorded compares status, header lines, members, their types and
-// the order of events. Known differences are listed in the recording's file.
+// Recordings of real engines are used to check that the simulator still matches these engines.
+// testdata/recorded contains the requests and responses. TestRecorded compares the status, the
+// header lines, the members and their types, and the order of events. Each recording lists its
+// known differences.
 //
-// The prefix cache evicts the least recently used blocks, and the last blocks of a prompt before
-// its first ones. Its size is the same as the room for tokens unless CacheTokens overrides it. The
-// engine's pages show the size and how many tokens were requested and found. A crash empties it.
+// The prefix cache evicts the least recently used blocks. Within a prompt, it evicts the last
+// blocks before the first ones. Its size equals the room for tokens, unless CacheTokens sets
+// another size. The pages of the engine show this size, and how many tokens were looked up and
+// found. A crash empties it.
 //
-// The batch matters: each running request adds BatchCost to every request's time between tokens,
-// SharedPrefill reads the prompts one after another, and KVTokens limits the tokens that all
-// requests hold together, where a shared block counts once. A request that does not fit waits at
-// the head of the queue. When answers outgrow the room, the youngest request is preempted. It must
-// read its prompt again when it returns. usage.prompt_tokens_details.cached_tokens and the metrics
-// show how many tokens the prefix cache saved. The metrics also count preemptions. Events change
-// all this at set times: stalls, slowness, fewer slots, a crash and a restart. A drill is a list of
-// events. `penstock sim --events` lists both.
+// How long a request takes depends on the other running requests. BatchCost extends the time
+// between two tokens of every request for each additional running request. If SharedPrefill is set,
+// prompts are read one after another. KVTokens limits the total number of tokens of all running
+// requests. A shared block counts once. A request that does not fit waits at the head of the queue.
+// When responses outgrow the room, the youngest request is preempted. When the request resumes, it
+// must read its prompt again. usage.prompt_tokens_details.cached_tokens and the metrics show how
+// many tokens the prefix cache saved. The metrics also count preemptions. Events change the engine
+// at set times. They can stall it, slow it down, remove slots, or crash and restart it. A drill is
+// a list of events. `penstock sim --events` lists both.
 //
-// Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, score,
-// classify, pooling, moderations, tokenize and detokenize with made-up numbers, speech,
-// transcriptions, and each profile's own pages for health, models, load and metrics. A page or a
-// kind of work that the real engine lacks is also answered with 404 here (by LM Studio with 200 and
-// an error text), so that detection can be tested. Every profile has /sim/, which distinguishes a
-// simulator from an engine.
+// The engine serves chat completions, Messages, Responses, completions, speech and transcriptions.
+// It also serves embeddings, rerank, score, classify, pooling and moderations. In addition, it
+// serves tokenize and detokenize with made-up token ids. The profile determines the pages for
+// health, models, load and metrics. Pages and endpoints that the real engine lacks are answered
+// with 404, so that detection can be tested. LM Studio answers them with 200 and an error text.
+// Every profile serves /sim/, by which a simulator can be distinguished from a real engine.
 //
 // # Control
 //
 // A test in the same process uses the methods of Engine: SetFault, SetHealthy, SetModels, SetSlots,
-// Do, Drop, Unlisten, Stats, Recorded. From outside:
+// Do, Drop, Unlisten, Stats and Recorded. Other processes use HTTP:
 //
 //	POST /sim/fault   {"fault":"cut-after=3","count":1,"after":0,"share":0.5,"path":"/v1/"}, or a list of them; {} clears
 //	POST /sim/reset   faults, counters, record, cache and health as at the start
@@ -71,32 +80,35 @@
 //	POST /sim/drop    {"share":0.5,"reset":true}: closes that part of the connections
 //	GET  /sim/stats, /sim/requests (with Options.Record), /sim/faults
 //
-// A vLLM also accepts its own /v1/load_lora_adapter and /v1/unload_lora_adapter.
+// The profile vllm also accepts vLLM's /v1/load_lora_adapter and
+// /v1/unload_lora_adapter.
 //
-// A request can ask for its own treatment by headers (X-Sim-Fault, X-Sim-Tokens, X-Sim-Reasoning,
-// X-Sim-TTFT, X-Sim-Delay, X-Sim-Echo), by a JSON member
+// A request can control its response with headers (X-Sim-Fault, X-Sim-Tokens, X-Sim-Reasoning,
+// X-Sim-TTFT, X-Sim-Delay, X-Sim-Echo) or with a JSON member:
 //
 //	"sim": {"fault":"…", "tokens":50, "reasoning":8, "ttft_ms":100, "delay_ms":20, "text":"say this", "echo":true,
 //	        "tool_calls":2, "speak":true, "secret":true, "finish":"length"}
 //
-// or, for dialects whose translation drops unknown members, by [[sim {"tokens":50}]] with the same
-// members in the text of the last user message. A fault by header overrides one by body, which
-// overrides the schedule.
+// Some dialects are translated in a way that drops unknown members. For these, the text of the last
+// user message may contain [[sim {"tokens":50}]] with the same members. A fault in a header
+// overrides a fault in the body, which overrides the schedule.
 //
-// With "secret" the model thinks of a number before it speaks or calls a tool. After a tool's
-// result it tells the number if the history's reasoning contains the number under the name that the
-// engine reads. Otherwise it says that it has forgotten the number.
+// If "secret" is set, the model thinks of a number before it speaks or calls a tool. After a tool
+// result, the model looks for the number in the history, in the member for reasoning that the
+// engine reads. If the number is there, the model tells it. Otherwise it says that it has forgotten
+// the number.
 //
 // # Design
 //
-// The server is our own, on net.Conn, because the simulator must write bytes that a correct library
-// would never write, and because libraries hide a client's departure. Each connection has one
-// goroutine that always reads and, during a request, a second one that waits and writes: the
-// blocked read notices a departure. The runtime's timers are used: a token was measured to cost
-// about 7 µs, nearly all of it for the write, so a timer wheel would save little. net/http's server
-// was too slow for load tests, and fasthttp's cannot see a client leave.
+// The server is built on net.Conn for two reasons. The simulator must write bytes that a correct
+// library would never write, and libraries hide that a client has left. Each connection has a
+// goroutine that always reads. During a request, a second goroutine waits and writes. The blocked
+// read detects that a client has left. Waits use the runtime's timers. A token was measured to cost
+// about 7 µs, nearly all of which is for the write. A timer wheel would therefore save little. The
+// server in net/http was too slow for load tests, and the server in fasthttp cannot detect that a
+// client has left.
 //
-// An exchange has three components: clientWatch waits for a time or the client's departure,
-// bodyWriter frames the body, and eventWriter puts events into the body. Faults are data (package
-// fault) that these components consult; misbehave.go performs the other faults.
+// An exchange has three components. clientWatch waits until a given time or until the client
+// leaves, bodyWriter frames the body, and eventWriter writes events into the body. Faults are data
+// (package fault) that these components consult. The file misbehave.go injects the other faults.
 package sim

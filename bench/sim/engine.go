@@ -17,101 +17,108 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// defaultSlots is the default number of requests that run at once.
 const defaultSlots = 16
 
-// Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that
-// answers as fast as it can. Options are read once, by New.
+// Options describes a simulated engine. The zero value is a vLLM with 16 slots that answers as fast
+// as possible. Only New reads the options.
 type Options struct {
-	// Listen is the TCP address, default "127.0.0.1:0" (any free port), or unix:/PATH.
+	// Listen is a TCP address or unix:/PATH. The default is "127.0.0.1:0", any free port.
 	Listen string
-	// Models are the served names. The default is "sim", or the names that the engine comes with
-	// (speaches, kokoro). Engines that ignore the request's name answer with the first one.
+	// Models are the served names. The default is "sim" or the models that the engine includes
+	// (speaches, kokoro). Engines that ignore the model name in a request answer with the first of
+	// these names.
 	Models []string
-	// Profile is the engine to imitate: one of Profiles, default "vllm".
+	// Profile is the engine to imitate, one of Profiles. The default is "vllm".
 	Profile string
-	// Slots is the number of requests that are processed at once, default 16, or the engine's own
-	// default (whisper: 1).
+	// Slots is the number of requests that run concurrently. The default is 16, or the number that
+	// the engine has by default (whisper: 1).
 	Slots int
-	// Queue is the number of further requests that may wait for a slot. The next one is refused
-	// with the profile's own "full" answer. 0 or less: no limit. See NoQueue for no queue at all.
+	// Queue is how many requests may wait for a slot. If more requests arrive, the engine refuses
+	// them with its profile's error for a full queue. 0 or less means no limit. NoQueue disables
+	// the queue.
 	Queue int
-	// NoQueue refuses requests that find no free slot.
+	// NoQueue refuses requests if no slot is free.
 	NoQueue bool
 	// PrefillRate is the number of prompt tokens that a request reads per second. Cached tokens
-	// take no time. 0: no prompt takes any time.
+	// take no time. 0 means that prompts take no time.
 	PrefillRate float64
-	// SharedPrefill makes PrefillRate the rate of the whole engine: prompts are read one after
-	// another, first come, first served.
+	// SharedPrefill makes PrefillRate the rate of the whole engine. Prompts are then read one after
+	// another in order of arrival.
 	SharedPrefill bool
-	// TokenRate is the number of tokens per second that a request writes when it runs alone. 0: as
-	// fast as the socket accepts them.
+	// TokenRate is how many tokens per second a request generates if it runs alone. 0 means as fast
+	// as the socket accepts them.
 	TokenRate float64
-	// BatchCost is the time that each further running request adds to the time between two tokens
-	// of every request. 0: batches are free.
+	// BatchCost is added to the time between two tokens of every request for each additional
+	// running request. 0 means that batching costs nothing.
 	BatchCost time.Duration
 	// Jitter (0 to 1) varies the time between tokens uniformly by up to ±Jitter of that time,
-	// without changing the mean. The variation depends only on prompt and seeds.
+	// without changing the mean. The variation depends only on the prompt and the seeds.
 	Jitter float64
-	// Latency is a fixed time before the first token, in addition to the prefill. The slot is held
-	// meanwhile.
+	// Latency is a fixed time that precedes the first token, in addition to the prefill. The
+	// request occupies its slot during this time.
 	Latency time.Duration
-	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
+	// MaxModelLen is the context length of a request in tokens, that is, the limit for the sum of
+	// prompt and response. The default is 32768.
 	MaxModelLen int
-	// KVTokens, if above 0, is the room for prompts and answers of running requests. The first request
-	// of the queue waits for room even if a slot is free. When answers outgrow the room, the youngest
-	// request is preempted: it returns to the head of the queue and must read everything again.
-	// kv_cache_usage_perc is relative to KVTokens. 0: slots are the only limit.
+	// KVTokens, if above 0, limits the total number of prompt and response tokens of the running
+	// requests. The first request in the queue waits for room even if a slot is free. When
+	// responses outgrow the room, the youngest request is preempted. It returns to the head of the
+	// queue and must read its prompt again. kv_cache_usage_perc is relative to KVTokens. With 0,
+	// only the slots limit the running requests.
 	KVTokens int
-	// CacheTokens is the size of the prefix cache in tokens. The default is KVTokens or, if that is
-	// not limited, a whole context for each slot; a negative value disables the cache.
+	// CacheTokens is the size of the prefix cache in tokens. The default is KVTokens or, if
+	// KVTokens is 0, enough for a whole context in each slot. A negative value disables the cache.
 	CacheTokens int
-	// APIKey, if set, is required for the same paths as on the profile's engine.
+	// APIKey, if set, is required for the same paths as at the real engine.
 	APIKey string
-	// Seed changes the texts. The same seed, prompt and request seed give the same answer.
+	// Seed changes the generated texts. The same seed, prompt and request seed give the same
+	// response.
 	Seed uint64
-	// Reasoning overrides the profile's member for reasoning text: "reasoning" or "reasoning_content".
+	// Reasoning overrides the name of the member for reasoning text: "reasoning" or
+	// "reasoning_content".
 	Reasoning string
-	// KeepAlive overrides the time for which an idle connection stays open; 0: the profile's own;
-	// negative: forever.
+	// KeepAlive overrides the time after which an idle connection is closed. 0 means the profile's
+	// time, and a negative value means never.
 	KeepAlive time.Duration
-	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has
-	// one, 30 s); negative: none.
+	// Ping is the time between comments in a silent stream. 0 means the profile's interval (30 s
+	// for llamacpp, none for other profiles), and a negative value disables the comments.
 	Ping time.Duration
-	// CancelOnlyStreams imitates a flaw of llama.cpp: an unstreamed request whose client has left
-	// still completes, even if it was still in the queue.
+	// CancelOnlyStreams imitates a flaw in llama.cpp. An unstreamed request still completes after
+	// its client has left, even if it was in the queue at that time.
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message that is not the first message, like many chat
 	// templates.
 	StrictSystem bool
-	// AlternateRoles refuses consecutive turns of one role, as the templates of Gemma and Mistral
-	// do.
+	// AlternateRoles refuses consecutive messages of the same role, like the templates of Gemma and
+	// Mistral.
 	AlternateRoles bool
-	// Efforts are the reasoning_effort values that the model's template accepts; empty: any. The
-	// template answers another value with a 400, or in the profile vllm with a 500, as versions up to
-	// 0.28 did.
+	// Efforts are the reasoning_effort values that the model's template accepts. If it is empty,
+	// the template accepts any value. Other values are refused with a 400. In the profile vllm they
+	// are refused with a 500, as in versions up to 0.28.
 	Efforts []string
-	// Priorities orders the queue by the requests' priority, as flags of vLLM and SGLang do. Without
-	// Priorities, vLLM refuses a priority other than 0, and the other engines ignore it.
+	// Priorities orders the queue by the priorities of the requests, like the corresponding flags
+	// of vLLM and SGLang. If it is not set, vLLM refuses a priority other than 0, and the other
+	// engines ignore priorities.
 	Priorities bool
-	// Residents is the number of models that an engine that loads on demand keeps in memory.
-	// Another model replaces the least recently requested model, and the requests that use that
-	// model are aborted. 0: all.
+	// Residents is how many models an on-demand engine can have loaded at a time. 0 means no limit.
+	// When one more model must be loaded, the least recently requested model is unloaded and its
+	// requests are aborted.
 	Residents int
-	// Events happen without a request, at times counted from Start.
+	// Events are performed at set times after Start.
 	Events []Event
-	// Record keeps the last 256 inference requests, headers and bodies, for Stats and Recorded.
+	// Record stores the last 256 inference requests, with headers and bodies, for Stats and
+	// Recorded.
 	Record bool
 }
 
 // Profiles returns the valid names for Options.Profile, sorted.
 func Profiles() []string { return profile.Names() }
 
-// Engine is one simulated engine. Its methods are safe for concurrent use.
+// Engine is a simulated engine. Its methods are safe for concurrent use.
 type Engine struct {
 	o   Options
 	p   *profile.Profile
-	err error // error found by New; reported by Start
+	err error // error that New has found; Start returns it
 
 	slots    *scheduler.Slots
 	cache    *scheduler.PrefixCache
@@ -133,41 +140,41 @@ type Engine struct {
 	server *server
 }
 
-// counters are the engine's totals since it was created or reset.
+// counters contains the number of events since the engine was created or reset.
 type counters struct {
 	requests, completed, aborted, rejected atomic.Int64
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
 	preempted, tests                       atomic.Int64
-	steps                                  atomic.Int64 // each a token, or a chunk of a prompt
-	iterations                             atomic.Int64 // tokens at the last read of trtllm's /metrics
+	steps                                  atomic.Int64 // each step is a token or a chunk of a prompt
+	iterations                             atomic.Int64 // tokens at the last read of TensorRT-LLM's /metrics
 }
 
 // Stats describes the engine at one moment.
 type Stats struct {
-	Running      int      `json:"running"`                // requests that hold a slot
+	Running      int      `json:"running"`                // requests that occupy a slot
 	Waiting      int      `json:"waiting"`                // requests in the queue
 	Peak         int      `json:"peak"`                   // highest Running so far
 	Conns        int      `json:"conns"`                  // open connections
-	Accepted     int64    `json:"accepted"`               // connections accepted
-	Requests     int64    `json:"requests"`               // inference requests read; probes are counted separately
-	Tests        int64    `json:"tests"`                  // of Requests, those whose User-Agent marks them as probes
-	Completed    int64    `json:"completed"`              // answered with 200 to the last byte, and not broken by a fault
-	Aborted      int64    `json:"aborted"`                // the client left before the end of its answer
-	Rejected     int64    `json:"rejected"`               // answered with an error status, by validation or by a fault
-	Probes       int64    `json:"probes"`                 // every request that is not inference and not /sim/
-	Faults       int64    `json:"faults"`                 // faults that were performed
+	Accepted     int64    `json:"accepted"`               // accepted connections
+	Requests     int64    `json:"requests"`               // inference requests read, without probes
+	Tests        int64    `json:"tests"`                  // those of Requests whose User-Agent marks them as probes
+	Completed    int64    `json:"completed"`              // requests with a complete 200 response that no fault has broken
+	Aborted      int64    `json:"aborted"`                // requests whose client left before the end of the response
+	Rejected     int64    `json:"rejected"`               // requests that validation or a fault answered with an error status
+	Probes       int64    `json:"probes"`                 // requests that are neither inference nor /sim/
+	Faults       int64    `json:"faults"`                 // faults that were injected
 	Malformed    int64    `json:"malformed"`              // requests whose HTTP was refused: bad head, two lengths, bad chunk
-	Followed     int64    `json:"followed"`               // redirects that a client followed to /sim/redirected; must stay 0
-	Tokens       int64    `json:"tokens"`                 // tokens generated
-	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens read, cached ones included
+	Followed     int64    `json:"followed"`               // redirects that a client followed to /sim/redirected; must remain 0
+	Tokens       int64    `json:"tokens"`                 // generated tokens
+	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens, including cached ones
 	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
-	Loads        int64    `json:"loads"`                  // times that a model was loaded on demand
-	Preempted    int64    `json:"preempted"`              // times that a running request was preempted to make room
-	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy that the caller may keep
+	Loads        int64    `json:"loads"`                  // number of on-demand model loads
+	Preempted    int64    `json:"preempted"`              // number of times that a running request was preempted
+	LastRequest  *Request `json:"last_request,omitempty"` // set only with Options.Record; a copy that the caller may retain
 }
 
-// defaults fills in unset options; the engine's own defaults take precedence over the general ones.
+// defaults sets options that are not set. Defaults of the engine take precedence over general ones.
 func (o Options) defaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")
@@ -186,7 +193,7 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// New creates an engine that does not listen yet. Errors in o are reported by Start.
+// New creates an engine that does not listen yet. Start reports errors in o.
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
@@ -232,7 +239,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// These texts in pages and faulty answers must never reach a client. Tests look for them.
+// Texts in pages and faulty responses that must never reach a client. Tests look for them.
 const (
 	LeakedHost   = profile.LeakedHost
 	LeakedPath   = profile.LeakedPath
@@ -240,12 +247,12 @@ const (
 	ForgedText   = fault.ForgedText
 )
 
-// Fault is an injected fault with its schedule.
+// Fault is an injected fault and its schedule.
 type Fault = fault.Fault
 
-// SetFault replaces the faults. If several faults apply to a request, only the first one is
-// performed. Without arguments, or with an empty Spec, it clears them. It panics on a Spec that
-// fault.Parse refuses, which is a mistake in a test.
+// SetFault replaces the faults. If more than one fault applies to a request, only the first is
+// injected. If there are no arguments or all Specs are empty, SetFault removes all faults. It
+// panics on a Spec that fault.Parse refuses, because only a faulty test would pass it.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.faults.Load(faults...); err != nil {
 		panic("sim: " + err.Error())
@@ -266,28 +273,29 @@ func (e *Engine) Start() error {
 	return nil
 }
 
-// ServeConn serves a connection in the background, until it ends or the engine is closed.
+// ServeConn serves a connection in the background, until the connection ends or the engine is
+// closed.
 func (e *Engine) ServeConn(nc net.Conn) { e.server.serve(nc, newConn(e, nc)) }
 
-// Unlisten closes the listener, so that the kernel refuses new connections; open ones continue.
+// Unlisten closes the listener, so the kernel refuses new connections. Open connections continue.
 func (e *Engine) Unlisten() { e.server.unlisten() }
 
-// Relisten undoes Unlisten on the same address.
+// Relisten listens again on the same address after Unlisten.
 func (e *Engine) Relisten() error { return e.server.relisten() }
 
-// Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, like an
-// engine that restarts. With reset they get a RST, otherwise a FIN. Drop returns the number of
-// closed connections.
+// Drop immediately closes a share (0 to 1) of the open connections, whatever their state, as an
+// engine does when it restarts. It sends RST if reset is true, and FIN otherwise. It returns how
+// many connections it has closed.
 func (e *Engine) Drop(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
-// Close stops listening, closes every connection and waits until all of the engine's goroutines
-// have ended. It may be called twice.
+// Close stops listening, closes every connection and waits until all goroutines of the engine have
+// ended. It may be called twice.
 func (e *Engine) Close() { e.server.close() }
 
-// Addr returns the address in host:port form; empty before Start.
+// Addr returns the address as host:port, or "" before Start.
 func (e *Engine) Addr() string { return e.server.address() }
 
-// URL returns the base URL without a trailing slash and without /v1; empty before Start.
+// URL returns the base URL without a trailing slash and without /v1, or "" before Start.
 func (e *Engine) URL() string {
 	a := e.Addr()
 	if a == "" || strings.HasPrefix(a, unixPrefix) {
@@ -296,8 +304,8 @@ func (e *Engine) URL() string {
 	return "http://" + a
 }
 
-// Stats describes the engine's present state. Each number is exact, but they are not read at one
-// instant.
+// Stats returns the engine's current state. Each number is exact, but the numbers are not read at
+// the same instant.
 func (e *Engine) Stats() Stats {
 	running, waiting, peak := e.slots.Load()
 	c := &e.counters
@@ -310,19 +318,20 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// SetHealthy sets the answer of the health page: with false it answers 503 from then on. With the
-// llamacpp profile every path then answers 503 "Loading model", like that engine. With other
-// profiles inference continues.
+// SetHealthy makes the health page answer 200 or, if ok is false, 503. An unhealthy llamacpp engine
+// answers 503 "Loading model" on every path, like the real engine. In all other profiles, inference
+// continues.
 func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
 
-// SetModels replaces the served names. Requests that were already accepted keep their names.
+// SetModels replaces the served names. Requests that were already accepted continue with their
+// names.
 func (e *Engine) SetModels(names ...string) {
 	names = append([]string(nil), names...)
 	e.models.Store(&names)
 }
 
-// setAdapter adds an adapter of the first model to the served names, or removes one. It reports
-// whether anything changed.
+// setAdapter adds or removes an adapter of the first model. It reports whether this has changed the
+// served names.
 func setAdapter(e *Engine, name string, on bool) bool {
 	names, adapters := *e.models.Load(), *e.adapters.Load()
 	if on == slices.Contains(names, name) || !on && !slices.Contains(adapters, name) {
@@ -338,11 +347,11 @@ func setAdapter(e *Engine, name string, on bool) bool {
 	return true
 }
 
-// SetSlots changes the number of requests that run at once. Running requests are not stopped.
+// SetSlots changes how many requests may run concurrently. It does not stop running requests.
 func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 
-// Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a
-// restart would. Running requests and the model list stay.
+// Reset restores health and full speed. Like a restart, it also clears the faults, the record, the
+// prefix cache and all counters. Running requests and the model list are unchanged.
 func (e *Engine) Reset() {
 	_ = e.faults.Load()
 	e.sick.Store(false)
@@ -362,7 +371,8 @@ func (e *Engine) Reset() {
 	}
 }
 
-// served returns the name for an answer, and whether the engine has the requested model.
+// served returns the model name for the response, and reports whether the engine serves the
+// requested model.
 func (e *Engine) served(asked string) (string, bool) {
 	names := *e.models.Load()
 	first := ""

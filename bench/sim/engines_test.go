@@ -10,8 +10,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages checks the pages that only one engine has, and the engine's answers for pages
-// that it lacks.
+// TestEnginePages checks pages that only one engine has, and the responses for pages that an engine
+// does not have.
 func TestEnginePages(t *testing.T) {
 	type page struct {
 		path, want string
@@ -60,7 +60,7 @@ func TestEnginePages(t *testing.T) {
 			{"/", "<h2>/inference</h2>", 200},
 			{"/health", `{"status":"ok"}`, 200},
 			{"/v1/models", "File Not Found (/v1/models)", 404},
-			{"/inference", "File Not Found (/inference)", 404}, // another method
+			{"/inference", "File Not Found (/inference)", 404}, // wrong method
 		},
 		"whisper-openai": {{"/", "<h2>/v1/audio/transcriptions</h2>", 200}},
 		"speaches": {
@@ -99,7 +99,8 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestOwnDefaults checks that an engine has its profile's models and slots unless others are given.
+// TestOwnDefaults checks that an engine has the models and slots of its profile, unless others are
+// given.
 func TestOwnDefaults(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
@@ -125,8 +126,8 @@ func TestOwnDefaults(t *testing.T) {
 	}
 }
 
-// TestIterationsAreConsumed checks that reading trtllm-serve's /metrics clears the gathered
-// numbers.
+// TestIterationsAreConsumed checks that reading trtllm-serve's /metrics clears the collected
+// iterations.
 func TestIterationsAreConsumed(t *testing.T) {
 	e := start(t, Options{Profile: "trtllm"})
 	ask(t, e, chatBody("hi", said6))
@@ -138,8 +139,8 @@ func TestIterationsAreConsumed(t *testing.T) {
 	}
 }
 
-// TestLoadsOnDemand checks that a first or an explicit request loads a model, and a restart unloads
-// all models.
+// TestLoadsOnDemand checks that a model is loaded by its first request or by an explicit request,
+// and that a restart unloads all models.
 func TestLoadsOnDemand(t *testing.T) {
 	e := start(t, Options{Profile: "llamacpp-router"})
 	state := func(want string) {
@@ -177,7 +178,7 @@ func TestLoadsOnDemand(t *testing.T) {
 	}
 }
 
-// TestStreamQuirks checks properties that only one engine's streams have.
+// TestStreamQuirks checks properties of streams that only one engine has.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
 		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token
@@ -239,7 +240,7 @@ func TestWhisper(t *testing.T) {
 }
 
 // TestTranscriptionsVLLM checks that vLLM transcribes half a minute at a time, and sends a finish
-// reason after each half.
+// reason after each half minute.
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
 	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)
@@ -308,7 +309,7 @@ func TestKokoro(t *testing.T) {
 }
 
 // TestErrorCloses checks that llama.cpp's server closes a connection after an error. Other engines
-// keep it open.
+// leave it open.
 func TestErrorCloses(t *testing.T) {
 	for profile, want := range map[string]bool{"llamacpp": true, "llamacpp-router": true, "vllm": false, "whisper": false, "tgi": false} {
 		e := start(t, Options{Profile: profile})

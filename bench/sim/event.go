@@ -13,20 +13,20 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// Event is an action on an engine at a time.
+// Event is an action that an engine performs at a set time.
 type Event struct {
-	At time.Duration // after Start
+	At time.Duration // time since Start
 	Do Action
 }
 
-// Action is something that happens to an engine. ParseAction creates it.
+// Action is an action on an engine, such as a stall. ParseAction creates it.
 type Action struct {
 	name  string
 	value string
 	apply func(*Engine)
 }
 
-// String returns the format that ParseAction reads.
+// String returns the action in the format that ParseAction reads.
 func (a Action) String() string {
 	if a.value == "" {
 		return a.name
@@ -34,13 +34,13 @@ func (a Action) String() string {
 	return a.name + "=" + a.value
 }
 
-// actionRow is one action: its name, its value, its effect, and how the value is read.
+// actionRow describes an action and how its value is parsed.
 type actionRow struct {
 	name, usage, text string
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions returns every action. It is a function because a variable would have an initialization
+// actions returns all actions. It is a function because a variable would cause an initialization
 // cycle: the actions refer to pages that look up actions.
 func actions() []actionRow {
 	return []actionRow{
@@ -94,7 +94,7 @@ func actions() []actionRow {
 		{
 			"restart", "", "undoes crash on the same address, with an empty prefix cache",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // no effect if the address is taken
+				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // has no effect if the address is in use
 			},
 		},
 		{"sick", "", "health answers 503", func(v string) (func(*Engine), error) {
@@ -113,7 +113,7 @@ func noValue(v string) error {
 	return nil
 }
 
-// ParseAction reads NAME[=VALUE], such as "stall=1s".
+// ParseAction parses NAME[=VALUE], such as "stall=1s".
 func ParseAction(s string) (Action, error) {
 	name, value, _ := strings.Cut(s, "=")
 	var names []string
@@ -129,7 +129,7 @@ func ParseAction(s string) (Action, error) {
 	return Action{}, fmt.Errorf("unknown event %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// ParseEvent reads TIME:ACTION, such as "30s:stall=1s".
+// ParseEvent parses TIME:ACTION, such as "30s:stall=1s".
 func ParseEvent(s string) (Event, error) {
 	at, what, ok := strings.Cut(s, ":")
 	d, err := time.ParseDuration(at)
@@ -143,10 +143,10 @@ func ParseEvent(s string) (Event, error) {
 	return Event{d, a}, nil
 }
 
-// Do performs the action now.
+// Do performs the action immediately.
 func (e *Engine) Do(a Action) { a.apply(e) }
 
-// events performs the engine's events until the last one or Close.
+// events performs the events of the engine, until the last one or until Close.
 func (e *Engine) events() {
 	list := slices.SortedStableFunc(slices.Values(e.o.Events), func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	begin := time.Now()
@@ -162,11 +162,11 @@ func (e *Engine) events() {
 	}
 }
 
-// Drill is a rehearsed mishap: a list of events with a name. In Events, QUARTER and ALL stand for a
-// quarter of the slots and all of them.
+// Drill is a named list of events that rehearses a failure. In Events, QUARTER is replaced with a
+// quarter of the slots, and ALL with all slots.
 type Drill struct{ Name, Text, Events string }
 
-// Drills returns the mishaps for `penstock sim --drill`.
+// Drills returns the drills for `penstock sim --drill`.
 func Drills() []Drill {
 	return []Drill{
 		{
@@ -190,7 +190,7 @@ func Drills() []Drill {
 	}
 }
 
-// DrillEvents returns a drill's events for an engine with the given number of slots.
+// DrillEvents returns the events of a drill for an engine that has the given number of slots.
 func DrillEvents(name string, slots int) ([]Event, error) {
 	var names []string
 	sizes := strings.NewReplacer("QUARTER", strconv.Itoa(max(1, slots/4)), "ALL", strconv.Itoa(slots))
@@ -211,7 +211,7 @@ func DrillEvents(name string, slots int) ([]Event, error) {
 	return nil, fmt.Errorf("unknown drill %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// eventsText returns both tables for display.
+// eventsText returns the tables of events and drills for display.
 func eventsText() string {
 	var b strings.Builder
 	b.WriteString("Events, as --at TIME:ACTION (or now: POST /sim/event {\"do\":\"stall=1s\"}):\n\n")

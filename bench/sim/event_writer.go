@@ -2,19 +2,19 @@ package sim
 
 import "penstock/bench/sim/wire"
 
-// eventWriter writes the events of a stream into its body.
+// eventWriter writes the events of a stream into the response body.
 type eventWriter struct {
 	out     *bodyWriter
 	form    wire.EventFormat
 	unit    []byte // events that share one chunk
 	joined  bool
-	name    string // name of the current event; most have none
+	name    string // name of the current event, usually empty
 	events  int
-	chunk   []byte                   // scratch for the next event
-	content func(text string) []byte // returns an event of this stream with the text
+	chunk   []byte                   // scratch buffer for the next event
+	content func(text string) []byte // returns an event of this stream that contains the given text
 }
 
-// emit appends one event; most have no name.
+// emit appends an event. The name may be empty.
 func (w *eventWriter) emit(name string, data []byte) {
 	w.events++
 	w.unit = w.form.Append(w.unit, w.events, name, data)
@@ -28,7 +28,7 @@ func (w *eventWriter) release() {
 	w.unit = w.unit[:0]
 }
 
-// join makes the following events share one chunk, until join(false).
+// join makes the events that follow share one chunk, until join(false).
 func (w *eventWriter) join(on bool) {
 	if w.joined && !on {
 		w.release()
@@ -36,5 +36,4 @@ func (w *eventWriter) join(on bool) {
 	w.joined = on
 }
 
-// comment appends a comment to the stream.
 func (w *eventWriter) comment() { w.out.put([]byte(":\n\n")) }

@@ -13,31 +13,30 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// exchange is one request and its answer. Only the answering goroutine uses it. The connection's
-// reader notices when the client leaves, and closes conn.gone.
+// exchange is a request and its response. Only the answering goroutine uses it. When the client
+// leaves, the connection's reader closes conn.gone.
 type exchange struct {
 	c    *conn
 	e    *Engine
 	p    *profile.Profile
 	req  request
-	body *[]byte // pooled memory behind req.body
+	body *[]byte // pooled memory of req.body
 
-	t      fault.Effects     // how to misbehave; the zero value does not
-	knobs  generate.Controls // lengths and speeds, from headers or body
+	t      fault.Effects     // faults to inject; the zero value has none
+	knobs  generate.Controls // lengths and speeds from headers or the body
 	client clientWatch
 	out    bodyWriter
 	stream eventWriter
 
 	encoding string // Content-Encoding
 	status   int
-	work     bool   // inference, which is counted
-	forget   func() // returns the slot, if there is one
-	child    bool   // a page of one of the router's children
-	finished bool   // the answer is complete
-	closing  bool   // close the connection after the answer
+	work     bool   // the request is for inference and is counted
+	forget   func() // frees the slot; nil: no slot
+	child    bool   // the page belongs to one of the router's children
+	finished bool   // the response is complete
+	closing  bool   // close the connection after the response
 }
 
-// begin prepares x for the next request on its connection.
 func (x *exchange) begin() {
 	*x = exchange{
 		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: generate.NewControls(x.arm),
@@ -47,7 +46,8 @@ func (x *exchange) begin() {
 	}
 }
 
-// early determines the faults that are known before the body is read, by schedule or header.
+// early determines the faults that are known before the body is read, which are those by schedule
+// and by header.
 func (x *exchange) early() {
 	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != "" || x.req.path == realtimePath); f != nil {
 		x.arm(f)
@@ -59,7 +59,7 @@ func (x *exchange) early() {
 	}
 }
 
-// free returns the body's memory; req.body is nil afterwards.
+// free returns the memory of the body to the pool. After this call, req.body is nil.
 func (x *exchange) free() {
 	x.req.body = nil
 	if x.body == nil {
@@ -72,7 +72,7 @@ func (x *exchange) free() {
 	x.body = nil
 }
 
-// end ends the exchange in any case.
+// end finishes the exchange in every case, even if the response was broken off.
 func (x *exchange) end() {
 	x.free()
 	if !x.out.headed && !x.out.over() {
@@ -94,7 +94,7 @@ func (x *exchange) end() {
 	}
 }
 
-// line appends one header line, in the letter case of the engine's HTTP library.
+// line appends a header line in the letter case that the engine's HTTP library uses.
 func (x *exchange) line(name, value string) {
 	from := len(x.out.out)
 	x.out.out = append(x.out.out, name...)
@@ -108,7 +108,8 @@ func (x *exchange) line(name, value string) {
 	x.out.out = append(append(append(x.out.out, ": "...), value...), "\r\n"...)
 }
 
-// head builds the head of the answer. A negative length means unknown.
+// head builds the head of the response. A negative length means that the length of the body is
+// unknown.
 func (x *exchange) head(status int, ctype string, length int) {
 	t, w := &x.t, &x.out
 	for range t.Interim {
@@ -159,8 +160,8 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes the header line that lets the client find the end of the body, or the lines
-// that a fault requires instead.
+// announceLength writes the header line by which the client finds the end of the body. If a fault
+// requires other lines, it writes these instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
@@ -199,13 +200,13 @@ func announceLength(x *exchange, length int) {
 	case fault.LongLength:
 		promise(size + x.t.Long)
 	}
-	// If the announced length is wrong, the connection must be closed.
+	// If the length is wrong or missing, the connection must be closed.
 	if length < 0 && !w.chunked() || w.framing == fault.LongLength {
 		x.closing = true
 	}
 }
 
-// finish ends the body and flushes.
+// finish ends the body and flushes it.
 func (x *exchange) finish() {
 	if !x.out.over() {
 		x.out.end()
@@ -213,8 +214,8 @@ func (x *exchange) finish() {
 	}
 }
 
-// conclude flushes the end of an answer. It updates the totals before it sends the last byte,
-// because the client may read Stats as soon as the byte arrives.
+// conclude flushes the end of a response. It updates the counters before it sends the last byte,
+// because the client may read Stats as soon as that byte has arrived.
 func (x *exchange) conclude() {
 	total := &x.e.counters.completed
 	if x.status != http.StatusOK {
@@ -233,7 +234,6 @@ func (x *exchange) conclude() {
 	}
 }
 
-// reply sends a complete answer.
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
 	if status == http.StatusOK {
@@ -249,7 +249,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	}
 	pad := x.out.padding(body)
 	length := len(body) + pad
-	// the router relays its child's answer
+	// the router relays its child's response
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
 		t.Lines += x.p.SSEHeaders
@@ -275,21 +275,17 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	x.finish()
 }
 
-// json sends a JSON answer.
 func (x *exchange) json(body []byte) { x.reply(http.StatusOK, x.p.JSONType, body) }
 
-// send sends one of the profile's answers.
 func (x *exchange) send(r profile.Reply) {
 	x.t.Lines += r.Lines
 	x.reply(r.Status, r.Type, r.Body)
 }
 
-// fail answers with an error.
 func (x *exchange) fail(a profile.APIError) {
 	x.send(x.e.pages.Refuse(a))
 }
 
-// sse starts a stream.
 func (x *exchange) sse() {
 	ctype := x.p.SSEType
 	if x.t.StreamType != "" {
@@ -307,8 +303,8 @@ func (x *exchange) sse() {
 	}
 }
 
-// event appends one event to the stream, or performs a fault instead. It returns false if the
-// stream has ended.
+// event appends an event to the stream, or injects a fault instead. It returns false if the stream
+// has ended.
 func (x *exchange) event(name string, data []byte) bool {
 	x.stream.name = name
 	ok := x.incidents()
@@ -319,7 +315,6 @@ func (x *exchange) event(name string, data []byte) bool {
 	return ok && !x.out.over()
 }
 
-// now returns the time in seconds.
 func now() int64 { return time.Now().Unix() }
 
 var dateCache atomic.Pointer[dateAt]
@@ -329,7 +324,7 @@ type dateAt struct {
 	text string
 }
 
-// httpDate returns the Date header's value. It formats the date once per second.
+// httpDate returns the value of the Date header. It formats the date only once per second.
 func httpDate() string {
 	now := time.Now()
 	if d := dateCache.Load(); d != nil && d.sec == now.Unix() {

@@ -16,12 +16,12 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// exchangeRaw sends one request on a fresh connection, waits for the connection's end and returns
-// every received byte.
+// exchangeRaw sends one request on a new connection, waits until the connection ends, and returns
+// all received bytes.
 func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) {
 	t.Helper()
 	nc, err := net.Dial("tcp", e.Addr())
-	if err != nil { // refuse may end the connection that early
+	if err != nil { // refuse may close the connection this early
 		return "", true
 	}
 	c := wrap(t, nc)
@@ -30,13 +30,14 @@ func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) 
 	return raw, reset || err != nil
 }
 
-// splitRaw splits a raw answer without trusting any of it.
+// splitRaw splits a raw response at its first empty line.
 func splitRaw(raw string) (head, body string) {
 	head, body, _ = strings.Cut(raw, "\r\n\r\n")
 	return head, body
 }
 
-// joinChunks joins the complete chunks. whole is false if the body has other bytes.
+// joinChunks joins the chunks that are complete. whole is false if the body contains any other
+// bytes.
 func joinChunks(body string) (joined string, whole bool, n int) {
 	for {
 		var size int
@@ -59,7 +60,7 @@ func joinChunks(body string) (joined string, whole bool, n int) {
 type faultCase struct {
 	spec  string
 	only  string // "stream" or "plain"; empty: both
-	more  string // members of the request
+	more  string // additional members of the request
 	check func(t *testing.T, r result)
 }
 
@@ -69,7 +70,7 @@ type result struct {
 	raw    string
 	reset  bool
 	head   string
-	body   string // the body without the framing of chunks
+	body   string // body without the framing of chunks
 	whole  bool   // the chunked body was complete
 	pieces int
 }
@@ -83,7 +84,7 @@ func (r result) wantHead(t *testing.T, want ...string) {
 	}
 }
 
-// good checks that the answer is complete.
+// good checks that the response is complete.
 func (r result) good(t *testing.T) *completion {
 	t.Helper()
 	if !r.stream {
@@ -100,7 +101,8 @@ func (r result) good(t *testing.T) *completion {
 	return c
 }
 
-// broken checks that the answer does not look complete and, for a stream, the number of events.
+// broken checks that the response does not look complete. For a stream, it also checks the number
+// of events.
 func (r result) broken(t *testing.T, want int) {
 	t.Helper()
 	if r.whole || strings.Contains(r.body, "[DONE]") {
@@ -119,7 +121,7 @@ const said6 = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
-// form checks that a stream is complete and contains the mark of its form.
+// form checks that a stream is complete and contains the mark that shows its form.
 func (r result) form(t *testing.T, mark string) {
 	t.Helper()
 	if !strings.Contains(r.body, mark) {
@@ -128,7 +130,7 @@ func (r result) form(t *testing.T, mark string) {
 	r.good(t)
 }
 
-// These faults are tested separately below, because their connection does not end by itself.
+// Faults that are tested separately below, because their connection does not end by itself.
 var openEnded = []string{"wedge", "slow-health", "busy-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
 
 func TestEveryFaultIsTested(t *testing.T) {
@@ -187,8 +189,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsByRequest checks that a header and a body member cause the same faults while the
-// schedule is empty.
+// TestFaultsByRequest checks that a header and a body member cause the same faults if the schedule
+// is empty.
 func TestFaultsByRequest(t *testing.T) {
 	e := start(t, Options{})
 	for _, body := range []string{
@@ -372,7 +374,7 @@ func TestSchedule(t *testing.T) {
 	if raw, _ := c.all(); raw != "" {
 		t.Error(raw)
 	}
-	// This test sets faults by HTTP. They never affect control requests.
+	// This test sets faults over HTTP. Faults never affect control requests.
 	post := func(path, body string) string {
 		resp, got := fetch(t, e, "POST", path, body)
 		if resp.StatusCode != 200 {

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// wantSecondReply checks that a forged reply follows a good one.
+// wantSecondReply checks that a forged response follows a valid one.
 func wantSecondReply(t *testing.T, r result) {
 	if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
 		t.Errorf("answer = %q, want a second, forged reply after it", r.raw)
 	}
 }
 
-// bodyCases test the faults of bodies.
+// bodyCases test faults in bodies.
 var bodyCases = []faultCase{
 	{spec: "close-delimited", more: said6, check: func(t *testing.T, r result) {
 		if strings.Contains(strings.ToLower(r.head), "content-length") || strings.Contains(strings.ToLower(r.head), "chunked") {

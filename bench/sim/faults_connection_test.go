@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// connectionCases test the faults of connections.
+// connectionCases test faults in connections.
 var connectionCases = []faultCase{
 	{spec: "refuse", check: func(t *testing.T, r result) {
 		if r.raw != "" || !r.reset {

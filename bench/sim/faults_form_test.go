@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// formCases test the forms of streams.
+// formCases test forms of streams.
 var formCases = []faultCase{
 	{spec: "crlf", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "\r\n\r\n") }},
 	{spec: "cr", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "}\r\rdata: {") }},

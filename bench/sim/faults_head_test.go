@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// headCases test the faults of heads.
+// headCases test faults in heads.
 var headCases = []faultCase{
 	{spec: "garbage-head;kind=nocolon", check: func(t *testing.T, r result) { r.wantHead(t, "this line has no colon") }},
 	{spec: "head-cut", check: func(t *testing.T, r result) {

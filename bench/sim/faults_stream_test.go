@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// streamCases test the faults of streams.
+// streamCases test faults in streams.
 var streamCases = []faultCase{
 	{spec: "cut-after=3", more: said6, check: func(t *testing.T, r result) {
 		r.broken(t, 3)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLeaving checks that a client that leaves by FIN or RST frees its slot at once, in every
-// phase, streamed or not.
+// TestLeaving checks that a client that leaves by FIN or RST frees its slot immediately, in every
+// phase, whether or not its response is streamed.
 func TestLeaving(t *testing.T) {
 	const forever = `,"sim":{"tokens":1000,"ttft_ms":%d,"delay_ms":%d}`
 	phases := []struct {
@@ -17,7 +17,7 @@ func TestLeaving(t *testing.T) {
 		ttft, delay int
 		fault       string
 		queued      bool
-		running     int // while the client is there
+		running     int // number of running requests while the client is connected
 	}{
 		{"prefill", 60000, 10, "", false, 1},
 		{"decode", 0, 5, "", false, 1},
@@ -66,7 +66,7 @@ func TestLeaving(t *testing.T) {
 						}
 						return s.Running == 0 && s.Aborted == 1
 					})
-					if d := time.Since(left); d > 10*time.Second { // its work would take minutes
+					if d := time.Since(left); d > 10*time.Second { // the work would take minutes
 						t.Errorf("took %v", d)
 					}
 					want := 0
@@ -83,8 +83,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestLeavingWithoutReading checks that a writer blocked on a client that reads nothing also sees
-// the client leave.
+// TestLeavingWithoutReading checks that a writer that is blocked because its client does not read
+// notices when the client leaves.
 func TestLeavingWithoutReading(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)
@@ -118,8 +118,8 @@ func TestCancelOnlyStreams(t *testing.T) {
 	}
 }
 
-// TestPipelining checks that requests sent together are answered in order, and that the engine
-// still notices when their sender leaves.
+// TestPipelining checks that pipelined requests are answered in order, and that the engine still
+// notices when the client leaves.
 func TestPipelining(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)
@@ -175,7 +175,7 @@ func TestUnlistenAndDrop(t *testing.T) {
 	}
 }
 
-// TestManyClients checks that the counts are right in the end, whichever clients arrive, stay or
+// TestManyClients checks that the final counts are correct, whichever clients arrive, stay or
 // leave.
 func TestManyClients(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {

@@ -13,14 +13,13 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// arm makes x misbehave.
 func (x *exchange) arm(f *fault.Effects) {
 	x.e.counters.faults.Add(1)
 	x.t = *f
 }
 
-// acceptFault performs a fault on a newly accepted connection. It reports whether the connection is
-// finished.
+// acceptFault injects a fault into a connection that was just accepted. It reports whether the
+// fault has ended the connection.
 func (c *conn) acceptFault() bool {
 	f := c.e.faults.Accepted()
 	if f == nil {
@@ -34,11 +33,11 @@ func (c *conn) acceptFault() bool {
 	if tc, ok := c.nc.(*net.TCPConn); ok {
 		_ = tc.SetReadBuffer(4096)
 	}
-	<-c.ended // left alone until the engine closes it
+	<-c.ended // the connection stays open and unread until the engine closes it
 	return true
 }
 
-// refuseEarly answers before the body is read, in the reader's goroutine.
+// refuseEarly answers before the body is read. It runs in the reader's goroutine.
 func refuseEarly(x *exchange) {
 	x.closing = true
 	x.e.counters.rejected.Add(1)
@@ -51,10 +50,11 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
-// idlePoll is the interval at which a page that waits for an idle engine checks it.
+// idlePoll is how often a page that waits for an idle engine checks the engine.
 const idlePoll = 5 * time.Millisecond
 
-// misbehave performs a fault that replaces the answer, and reports whether it did.
+// misbehave injects a fault that replaces the response, if a fault demands it. It reports whether
+// it has done so.
 func (x *exchange) misbehave() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
@@ -75,7 +75,7 @@ func (x *exchange) misbehave() bool {
 		x.e.strain.stall(t.Wedge)
 	}
 	switch {
-	case t.Early: // requested by the body, so it cannot happen earlier
+	case t.Early: // requested in the body, so it cannot take effect earlier
 		refuseEarly(x)
 		x.out.broken = true
 	case t.Take != nil:
@@ -86,8 +86,8 @@ func (x *exchange) misbehave() bool {
 	return true
 }
 
-// incidents performs the incidents due before the next event. It returns false if the stream has
-// ended.
+// incidents injects the incidents that are due before the next event. It returns false if the
+// stream has ended.
 func (x *exchange) incidents() bool {
 	for i := range x.t.Incidents {
 		if in := &x.t.Incidents[i]; in.At == x.stream.events {
@@ -100,7 +100,7 @@ func (x *exchange) incidents() bool {
 	return !x.out.over()
 }
 
-// incident performs one incident in an answer; true: the answer continues.
+// incident injects an incident into a response. It reports whether the response continues.
 func (x *exchange) incident(in *fault.Incident) bool {
 	if x.out.over() {
 		return false
@@ -113,7 +113,6 @@ func (x *exchange) incident(in *fault.Incident) bool {
 	return false
 }
 
-// perform executes the steps of a fault.
 func (x *exchange) perform(steps []fault.Step) {
 	w := &x.out
 	for _, s := range steps {
@@ -182,7 +181,7 @@ func (x *exchange) perform(steps []fault.Step) {
 	}
 }
 
-// spoiled returns a body with the changes that a fault makes.
+// spoiled returns the body with the changes that the fault makes.
 func spoiled(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
@@ -196,10 +195,10 @@ func spoiled(x *exchange, body []byte) []byte {
 	}
 }
 
-// bufferedToken is the time of a token that is held back.
+// bufferedToken is how long a token takes while the response is held back.
 const bufferedToken = 50 * time.Millisecond
 
-// makeTokens advances the counters for d while nothing is sent.
+// makeTokens advances the counters for the duration d while nothing is sent.
 func makeTokens(x *exchange, d time.Duration) {
 	for end := time.Now().Add(d); time.Until(end) > 0; x.e.counters.steps.Add(1) {
 		if !x.out.flush() || !x.client.pause(min(bufferedToken, time.Until(end))) || !x.e.strain.stand(&x.out) {
@@ -208,7 +207,7 @@ func makeTokens(x *exchange, d time.Duration) {
 	}
 }
 
-// streamError sends an error event, then [DONE] if done is set, and ends the stream properly.
+// streamError sends an error event and, if done is set, [DONE]. Then it ends the stream properly.
 func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.stream.emit(x.p.ErrorEvent, x.e.pages.StreamError(a))
 	if done {
@@ -217,7 +216,7 @@ func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.finish()
 }
 
-// bomb sends mb megabytes of zeros, compressed, as JSON with a correct start.
+// bomb sends mb megabytes of zeros, compressed, inside JSON that starts correctly.
 func bomb(x *exchange, mb int) {
 	x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	x.head(http.StatusOK, "application/json", -1)

@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// page answers with one of the engine's pages. SGLang takes a second for health, because it
-// generates a token to find out.
+// page answers with one of the engine's pages. SGLang's health page takes a second, because it
+// generates a token.
 func page(x *exchange) {
 	e := x.e
 	path, model := x.req.path, x.req.queried("model")
@@ -22,7 +22,7 @@ func page(x *exchange) {
 		}
 	}
 	if x.p.Name == "llamacpp-router" && !strings.HasSuffix(path, "models") && !strings.HasSuffix(path, "health") {
-		// a page of the child named by the query
+		// a page of the child that the query names
 		_, known := e.served(model)
 		switch {
 		case model == "" && path == "/props":
@@ -40,7 +40,6 @@ func page(x *exchange) {
 	x.send(e.pages.Show(path, state(x)))
 }
 
-// modelPage answers with the page of one model.
 func modelPage(x *exchange, name string) {
 	for _, n := range *x.e.models.Load() {
 		if n == name || x.p.Latest && n == name+":latest" {
@@ -51,7 +50,7 @@ func modelPage(x *exchange, name string) {
 	x.fail(x.p.UnknownModelError(name))
 }
 
-// state returns the parts of the engine's present state that pages may show.
+// state returns the engine's current state for its pages.
 func state(x *exchange) *pages.State {
 	e := x.e
 	running, waiting, _ := e.slots.Load()

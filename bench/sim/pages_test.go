@@ -211,7 +211,7 @@ func TestRecordAndStats(t *testing.T) {
 	_, _ = c.all()
 }
 
-// TestStrictHeads checks that heads that two servers could read differently are refused and
+// TestStrictHeads checks that heads that two servers could interpret differently are refused and
 // counted.
 func TestStrictHeads(t *testing.T) {
 	e := start(t, Options{})
@@ -408,7 +408,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// hear sends an audio file with form fields and returns Content-Type, body and status.
+// hear sends an audio file with form fields, and returns the Content-Type, the body and the status.
 func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) (string, string, int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -423,7 +423,6 @@ func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) 
 	return resp.Header.Get("Content-Type"), body, resp.StatusCode
 }
 
-// twelveSeconds returns a silent audio file.
 func twelveSeconds() []byte { return append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*12)...) }
 
 func TestTranscriptions(t *testing.T) {
@@ -516,7 +515,7 @@ func TestCLI(t *testing.T) {
 	}
 }
 
-// TestCloseEndsStubbornWork checks that Close does not wait for work without a client.
+// TestCloseEndsStubbornWork checks that Close does not wait for work whose client has left.
 func TestCloseEndsStubbornWork(t *testing.T) {
 	e := start(t, Options{CancelOnlyStreams: true, Slots: 1})
 	for i := range 2 {

@@ -11,20 +11,21 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is the template data for an unstreamed answer. Everything except the family is JSON.
+// plainAnswer is the template data for an unstreamed response. All fields but Family contain JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
-// said is the template data for a choice's whole message. Texts are the insides of JSON strings.
+// said is the template data for the complete message of a choice. Text and Thought contain the
+// inside of JSON strings.
 type said struct {
 	Index             int
 	Family, Reasoning string
 	Legacy            bool
 	Text, Thought     string
-	Calls, Logprobs   string // as JSON
+	Calls, Logprobs   string // JSON
 	Finish, Stopped   string
 }
 
-// whole returns an unstreamed answer.
+// whole returns an unstreamed response.
 func (w *chatWriter) whole(choices []generate.Plan) []byte {
 	var all []string
 	for i := range choices {
@@ -39,9 +40,8 @@ func (w *chatWriter) whole(choices []generate.Plan) []byte {
 		markText, strings.Join(all, ",")))
 }
 
-// choice returns a choice as JSON.
 func (w *chatWriter) choice(m said) string {
-	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // their variety has no limit
+	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // the number of variants of these messages is unlimited
 		return string(pages.Tell("chat", "choice", m))
 	}
 	form := m
@@ -49,7 +49,7 @@ func (w *chatWriter) choice(m said) string {
 	return fill(pages.Form("chat", "choice", form), markThought, m.Thought, markText, m.Text)
 }
 
-// collect runs a choice's plan to its end.
+// collect runs the plan of a choice to its end.
 func (w *chatWriter) collect(index int, c *generate.Plan) said {
 	m := said{
 		Index: index, Family: w.p.Family, Reasoning: w.p.Reasoning, Legacy: w.legacy,

@@ -15,18 +15,18 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// realtimePath is the path of realtime sessions, which transcribe speech over WebSocket: with
-// vLLM's events, or with the events of OpenAI's beta as in speaches.
+// realtimePath is the path for realtime sessions, which transcribe speech over WebSocket. The
+// events are those of vLLM. For speaches, they are those of OpenAI's beta API.
 const realtimePath = "/v1/realtime"
 
-// converse runs a realtime session on the connection's own goroutine.
+// converse runs a realtime session on the goroutine of the connection.
 func (c *conn) converse() {
 	x := &c.x
 	from, to := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc)) // a Write of nothing would wait for a reader
+		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc)) // an empty Write would wait for a reader
 		close(c.gone)
 		_ = to.Close()
 	}()
@@ -78,8 +78,8 @@ func (c *conn) converse() {
 	}
 }
 
-// mayConverse checks the preconditions of a session. If one does not hold, it answers with an
-// error.
+// mayConverse checks the preconditions of a session. If a precondition is not met, it answers with
+// an error.
 func (x *exchange) mayConverse() bool {
 	switch {
 	case x.p.Family != "vllm" && x.p.Family != "speaches" && x.p.Family != "openai":
@@ -97,21 +97,20 @@ func (x *exchange) mayConverse() bool {
 	return false
 }
 
-// talk is a realtime session.
 type talk struct {
 	x      *exchange
 	a      *answer
 	ws     *webSocket
-	events int // sent so far
+	events int // number of events that were sent
 
-	valid, runs bool   // of vLLM: the model was named, a transcription runs
-	audio       int    // bytes of the item so far
-	text        string // of the item so far
+	valid, runs bool   // vLLM: the model was named; a transcription is running
+	audio       int    // bytes of audio in the current item
+	text        string // text of the current item
 	words       int
 	items       int
 }
 
-// say sends an event, or performs a fault instead. It returns false if the session has ended.
+// say sends an event, or injects a fault instead. It returns false if the session has ended.
 func (t *talk) say(format string, args ...any) bool {
 	for i := range t.x.t.Incidents {
 		if in := &t.x.t.Incidents[i]; in.At == t.events && !t.suffer(in) {
@@ -122,7 +121,7 @@ func (t *talk) say(format string, args ...any) bool {
 	return t.ws.write(opText, fmt.Appendf(nil, format, args...)) == nil
 }
 
-// suffer performs an incident. It returns false if the session has ended.
+// suffer injects an incident. It returns false if the session has ended.
 func (t *talk) suffer(in *fault.Incident) bool {
 	for _, s := range in.Steps {
 		switch s.Op {
@@ -130,7 +129,7 @@ func (t *talk) suffer(in *fault.Incident) bool {
 			t.x.c.reset()
 		case fault.OpClose:
 			t.x.c.close()
-		case fault.OpHang: // it reads, and sends nothing more
+		case fault.OpHang: // continue to read, but send nothing more
 			for {
 				if _, err := t.ws.read(); err != nil {
 					return false
@@ -150,10 +149,10 @@ func (t *talk) suffer(in *fault.Incident) bool {
 	return in.GoOn
 }
 
-// wordAt is the number of bytes of audio per word: 100 ms at 16 kHz.
+// wordAt is how many bytes of audio make a word: 100 ms at 16 kHz.
 const wordAt = 3200
 
-// vllm executes a message, like vllm/entrypoints/openai/realtime/connection.py.
+// vllm handles a message as vllm/entrypoints/openai/realtime/connection.py does.
 func (t *talk) vllm(v *fastjson.Value) bool {
 	switch kind := string(v.GetStringBytes("type")); kind {
 	case "session.update":
@@ -185,7 +184,7 @@ func (t *talk) vllm(v *fastjson.Value) bool {
 	return true
 }
 
-// speak sends the words of the audio that has arrived.
+// speak sends the words for the audio that was received so far.
 func (t *talk) speak() bool {
 	for t.words < t.audio/wordAt {
 		t.words++
@@ -199,10 +198,10 @@ func (t *talk) speak() bool {
 	return true
 }
 
-// spokenFor is the number of bytes of audio after which an item is complete: 1 s at 24 kHz.
+// spokenFor is how many bytes of audio complete an item: 1 s at 24 kHz.
 const spokenFor = 48000
 
-// speaches executes a message, like src/speaches/realtime.
+// speaches handles a message as src/speaches/realtime does.
 func (t *talk) speaches(v *fastjson.Value) bool {
 	switch kind := string(v.GetStringBytes("type")); kind {
 	case "session.update":

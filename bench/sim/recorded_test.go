@@ -20,10 +20,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the simulator and the recordings differ in")
 
-// TestRecorded sends the requests that were recorded with a real engine to the simulator as that
-// engine, and compares the two answers: status, header lines, Content-Type, and the form of the
-// body (its members, their types, and the order of events). testdata/README.md says where the
-// recordings come from.
+// TestRecorded sends requests that were recorded with a real engine to a simulator of that engine,
+// and compares the two responses. It compares the status, the header lines, the Content-Type, and
+// the form of the body (its members, their types, and the order of events). testdata/README.md
+// documents the sources of the recordings.
 func TestRecorded(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "recorded", "*", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -61,7 +61,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// recordedAs describes how the engines of the recordings were started.
+// recordedAs contains the options of the recorded engines.
 var recordedAs = map[string]Options{
 	"llamacpp":        {Models: []string{"markov"}, MaxModelLen: 2048, Slots: 4},
 	"llamacpp-router": {Models: []string{"alpha", "beta"}, MaxModelLen: 2048, Slots: 4},
@@ -69,7 +69,7 @@ var recordedAs = map[string]Options{
 	"whisper-openai":  {},
 }
 
-// replay sends a recorded request and returns the answer in the format of the recordings.
+// replay sends a recorded request and returns the response in the format of the recordings.
 func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	t.Helper()
 	o := recordedAs[profile]
@@ -94,7 +94,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 		body = strings.Replace(body, "<a sound file>", string(twelveSeconds()), 1)
 	}
 	line, _, _ := strings.Cut(head, "\n")
-	if thoughts { // the recorded model decides itself whether to think
+	if thoughts { // the recorded model decides whether to think
 		head += "\nX-Sim-Reasoning: 3"
 	}
 	if !strings.HasPrefix(line, "GET ") && !strings.HasPrefix(line, "HEAD ") {
@@ -119,7 +119,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	return got.Bytes()
 }
 
-// shapeOf returns the form of an answer. Each line states one property.
+// shapeOf returns the form of a response. Each line states one property.
 func shapeOf(t *testing.T, answer []byte) map[string]string {
 	t.Helper()
 	head, body, _ := strings.Cut(string(answer), "\n\n")
@@ -162,7 +162,8 @@ func shapeOf(t *testing.T, answer []byte) map[string]string {
 	return s
 }
 
-// eventShapes lists the events of a stream: the order of names or kinds, and each kind's members.
+// eventShapes lists the events in a stream: the order of names or kinds, and the members of each
+// kind.
 func eventShapes(t *testing.T, s map[string]string, body string) {
 	t.Helper()
 	var order []string
@@ -189,7 +190,7 @@ func eventShapes(t *testing.T, s map[string]string, body string) {
 	s["order"] = strings.Join(order, ", ")
 }
 
-// chunkKind returns the kind of a chunk without a name.
+// chunkKind returns the kind of a chunk that has no name.
 func chunkKind(data string) string {
 	var c struct {
 		Choices []struct {
@@ -258,7 +259,7 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 		case map[string]any:
 			add(path, "object")
 			for name, one := range v {
-				if strings.HasSuffix(path, "language_probabilities") { // keyed by language
+				if strings.HasSuffix(path, "language_probabilities") { // its members are languages
 					name = "*"
 				}
 				walk(path+"."+name, one)
@@ -268,7 +269,7 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 	walk(prefix, v)
 }
 
-// differences lists the differences between two shapes.
+// differences lists the differences between two forms.
 func differences(engine, simulated map[string]string) string {
 	var out []string
 	for name, want := range engine {

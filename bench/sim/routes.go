@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// inference maps the paths of inference requests to their kind. Such requests are counted and
-// recorded, and faults without a path affect them.
+// inference maps the paths of inference requests to kinds of work. The engine counts and records
+// these requests, and faults without a path affect them.
 var inference = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
@@ -39,7 +39,6 @@ func work(kind string, x *exchange) {
 	}
 }
 
-// dispatch answers the current request.
 func dispatch(x *exchange) {
 	e := x.e
 	r := &x.req
@@ -65,7 +64,7 @@ func dispatch(x *exchange) {
 	}
 }
 
-// serveRequest checks everything that does not depend on the path, and finds the handler.
+// serveRequest performs the checks that all paths have in common, and then calls the handler.
 func serveRequest(x *exchange) {
 	e := x.e
 	r := &x.req
@@ -119,11 +118,11 @@ func serveRequest(x *exchange) {
 	}
 }
 
-// sleeps are the paths that put a vLLM to sleep and wake it.
+// sleeps contains the paths that put a vLLM to sleep (true) or wake it (false).
 var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
 
-// sleep puts the engine to sleep or wakes it. While it sleeps, its health is good but no request is
-// answered. Waking takes a while.
+// sleep puts the engine to sleep or wakes it. A sleeping engine is healthy but answers no request.
+// Waking takes as long as loading a model.
 func (e *Engine) sleep(x *exchange, asleep bool) {
 	if !asleep && !x.client.pause(loadTime) {
 		return
@@ -137,7 +136,7 @@ func isJSONType(v string) bool {
 	return strings.EqualFold(strings.TrimSpace(v), "application/json")
 }
 
-// authorized checks the API key if the profile's engine does.
+// authorized checks the API key if the engine of the profile requires a key on this path.
 func authorized(x *exchange) bool {
 	e := x.e
 	if e.o.APIKey == "" {
@@ -160,8 +159,8 @@ func authorized(x *exchange) bool {
 	return ok && key == e.o.APIKey
 }
 
-// allowsHost is Ollama's guard against DNS rebinding: on loopback, Host and Origin must be local
-// names.
+// allowsHost is Ollama's protection against DNS rebinding. On loopback, Host and Origin must be
+// local names.
 func allowsHost(x *exchange) bool {
 	host := x.req.get("Host")
 	if h, _, err := net.SplitHostPort(host); err == nil {

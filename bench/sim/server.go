@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// server is an engine's listener and its connections.
+// server contains the listener and the connections of an engine.
 type server struct {
 	mu       sync.Mutex
 	ln       net.Listener
@@ -23,12 +23,11 @@ type server struct {
 	stop     chan struct{} // closed by close
 }
 
-// unixPrefix is the prefix of the address of a Unix socket.
 const unixPrefix = "unix:"
 
 func newServer() *server { return &server{conns: map[*conn]struct{}{}, stop: make(chan struct{})} }
 
-// start listens, and passes each connection to take.
+// start listens, and passes each accepted connection to take.
 func (s *server) start(addr string, take func(net.Conn)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +38,7 @@ func (s *server) start(addr string, take func(net.Conn)) error {
 	return s.listen(addr)
 }
 
-// listen opens the listener; the caller holds mu.
+// listen opens the listener. The caller holds mu.
 func (s *server) listen(addr string) error {
 	network := "tcp"
 	file, local := strings.CutPrefix(addr, unixPrefix)
@@ -78,8 +77,8 @@ func (s *server) relisten() error {
 	return s.listen(s.addr)
 }
 
-// drop closes a fraction of the connections. It keeps spare, the connection that requested the
-// closing.
+// drop closes a share of the connections. It does not close spare, which is the connection of the
+// control request.
 func (s *server) drop(share float64, reset bool, spare *conn) int {
 	var victims []*conn
 	s.mu.Lock()
@@ -123,14 +122,13 @@ func (s *server) address() string {
 	return s.addr
 }
 
-// open returns the number of connections.
+// open returns the number of open connections.
 func (s *server) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// accept runs the listener.
 func (s *server) accept(ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
@@ -138,14 +136,14 @@ func (s *server) accept(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // no descriptors left: wait until some connections close
+			time.Sleep(5 * time.Millisecond) // there are no file descriptors left: wait until some connections are closed
 			continue
 		}
 		s.take(nc)
 	}
 }
 
-// serve runs a connection in the background.
+// serve serves a connection in the background.
 func (s *server) serve(nc net.Conn, c *conn) {
 	s.accepted.Add(1)
 	s.mu.Lock()

@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start runs an engine for one test.
 func start(t testing.TB, o Options) *Engine {
 	t.Helper()
 	e := New(o)
@@ -31,7 +30,6 @@ func start(t testing.TB, o Options) *Engine {
 	return e
 }
 
-// client is a raw socket.
 type client struct {
 	net.Conn
 	t testing.TB
@@ -52,7 +50,7 @@ func wrap(t testing.TB, nc net.Conn) *client {
 	return &client{Conn: nc, t: t, r: bufio.NewReader(nc)}
 }
 
-// post writes a request without waiting for an answer.
+// post writes a request without waiting for the response.
 func (c *client) post(path, body string, header ...string) {
 	c.t.Helper()
 	c.send("POST", path, body, append([]string{"Content-Type: application/json"}, header...)...)
@@ -72,7 +70,6 @@ func (c *client) send(method, path, body string, header ...string) {
 	}
 }
 
-// answer reads one answer.
 func (c *client) answer() (*http.Response, string, error) {
 	c.t.Helper()
 	resp, err := http.ReadResponse(c.r, nil)
@@ -83,7 +80,7 @@ func (c *client) answer() (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// all reads raw bytes until the connection ends, and reports whether an RST ended it.
+// all reads raw bytes until the connection ends, and reports whether it ended with an RST.
 func (c *client) all() (got string, reset bool) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -95,7 +92,7 @@ func (c *client) all() (got string, reset bool) {
 	return string(b), err != nil
 }
 
-// quiet checks that nothing more arrives and the connection stays open.
+// quiet checks that nothing more arrives and that the connection stays open.
 func (c *client) quiet() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -113,7 +110,7 @@ func shorten(s string) string {
 	return s
 }
 
-// ask sends a chat request on a connection of its own and returns the whole answer.
+// ask sends a chat request on a separate connection and returns the whole response.
 func ask(t testing.TB, e *Engine, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	return fetch(t, e, "POST", "/v1/chat/completions", body, append([]string{"Content-Type: application/json"}, header...)...)
@@ -137,12 +134,12 @@ func fetch(t testing.TB, e *Engine, method, path, body string, header ...string)
 	return resp, string(b)
 }
 
-// chatBody makes a request body. more holds further members, each after a comma.
+// chatBody makes a request body. more contains additional members, each of them after a comma.
 func chatBody(text, more string) string {
 	return `{"model":"sim","messages":[{"role":"user","content":` + string(wire.AppendString(nil, text)) + `}]` + more + `}`
 }
 
-// events splits a stream of any format into events. The last one may be incomplete.
+// events splits a stream of any format into events. The last event may be incomplete.
 func events(body string) []string {
 	body = strings.TrimPrefix(body, "\xef\xbb\xbf")
 	body = strings.ReplaceAll(body, "\r\n", "\n")
@@ -162,7 +159,7 @@ func events(body string) []string {
 	return all
 }
 
-// completion is an answer, whole or streamed, as a client reads it.
+// completion is a response as a client reads it, whether streamed or not.
 type completion struct {
 	ID, Model, Object string
 	Text, Reasoning   map[int]string
@@ -274,7 +271,6 @@ func (c *completion) add(t testing.TB, data string) {
 	}
 }
 
-// streamOf reads a stream's events.
 func streamOf(t testing.TB, body string) *completion {
 	t.Helper()
 	c := newCompletion()
@@ -291,7 +287,6 @@ func plainOf(t testing.TB, body string) *completion {
 	return c
 }
 
-// eventually waits until a condition holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for range 6000 { // half a minute, for a busy machine

@@ -6,8 +6,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// smallWork answers scoring, classification, pooling, moderation, and detokenization. The numbers
-// are made up, one for each input.
+// smallWork answers requests for scoring, classification, pooling, moderation and detokenization.
+// It makes up one number for each input.
 func smallWork(x *exchange, kind string) {
 	p := parsers.Get()
 	defer parsers.Put(p)
@@ -36,8 +36,8 @@ func smallWork(x *exchange, kind string) {
 	out.answer(x, kind, &q.Prompt)
 }
 
-// smallInput returns the input of a request and the name of its member: the first of the names that
-// the kind may have.
+// smallInput returns the input of a request and the name of its member. It uses the first member
+// that the kind permits.
 func smallInput(v *fastjson.Value, kind string) (in *fastjson.Value, name string) {
 	names := map[string][]string{
 		"score": {"documents", "items", "data_2", "text_2"}, "detokenize": {"tokens"},

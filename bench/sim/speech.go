@@ -15,17 +15,16 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// spoken is a request for speech.
 type spoken struct {
 	input, format, ctype string
 	speed                float64
 	voice                uint64
-	whole                bool // it is answered in one piece
+	whole                bool // send the response as one piece
 	sse                  bool
 }
 
-// decodeSpoken reads a request for speech. If the request is invalid, the client has already
-// received the error.
+// decodeSpoken decodes a speech request. If ok is false, decodeSpoken has already answered with an
+// error.
 func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
 	v, q, ok := smallRequest(x, p)
 	if !ok {
@@ -58,14 +57,14 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 		}
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
-	if s.ctype == "" { // real engines support more formats; these can hold a sine wave
+	if s.ctype == "" { // real engines support more formats, but only these can contain a sine wave
 		x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
 	return s, q, true
 }
 
-// pieces returns a function that returns the audio of one word after another.
+// pieces returns a function that returns the audio for the next word.
 func (s *spoken) pieces() func() []byte {
 	samples := int(audio.WordTime.Seconds() * audio.SampleRate / s.speed)
 	t := audio.Tone{Step: 2 * math.Pi * float64(180+s.voice%240) / audio.SampleRate}
@@ -77,8 +76,8 @@ func (s *spoken) pieces() func() []byte {
 	}
 }
 
-// speech answers POST /v1/audio/speech with a sine tone, one piece for every word. The pitch
-// depends on the voice.
+// speech answers POST /v1/audio/speech with a sine tone, which it sends in one piece for every
+// word. The pitch depends on the voice.
 func speech(x *exchange) {
 	e := x.e
 	p := parsers.Get()
@@ -97,7 +96,7 @@ func speech(x *exchange) {
 	x.free()
 
 	a := newAnswer(x, q)
-	q.Stream = true // a client that leaves cancels it like a stream
+	q.Stream = true // a client that leaves cancels the response, as with a stream
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
@@ -139,7 +138,8 @@ func speech(x *exchange) {
 	x.finish()
 }
 
-// stream sends the audio of the words at the engine's pace. It reports whether all words were sent.
+// stream sends the audio of the words at the speed of the engine. It reports whether it sent all
+// words.
 func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {

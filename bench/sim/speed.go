@@ -9,8 +9,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// speed is a set of matching times and sizes. The numbers are round and of the right order for one
-// engine on one accelerator. They are for rehearsal and were not measured.
+// speed is a set of times and sizes that match each other. The numbers are round, and of the right
+// order of magnitude for one engine on one accelerator. They are for rehearsal and were not
+// measured.
 type speed struct {
 	name, text             string
 	prefill, token, jitter float64
@@ -48,8 +49,8 @@ func Speeds() []string {
 	return names
 }
 
-// SetSpeed fills in the unset (0) times and sizes of o from a named set: "instant", "laptop",
-// "l4-8b", "a100-70b", "h100-8b".
+// SetSpeed replaces the zero times and sizes of o with those of a named set: "instant", "laptop",
+// "l4-8b", "a100-70b" or "h100-8b".
 func (o *Options) SetSpeed(name string) error {
 	for _, s := range speeds {
 		if s.name != name {
@@ -69,8 +70,8 @@ func (o *Options) SetSpeed(name string) error {
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
 }
 
-// ownSlots returns the number of requests that the engine runs at once on any machine; 0: as many
-// as the machine can run.
+// ownSlots returns how many slots the engine has on every machine, or 0 if the number depends on
+// the machine.
 func (o *Options) ownSlots() int {
 	if p := profile.ByName[o.Profile]; p != nil {
 		return p.Slots

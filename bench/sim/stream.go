@@ -7,10 +7,10 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushAt is the number of bytes that a stream without a rate collects before it writes.
+// flushAt is how many bytes a stream without a token rate collects before it writes them.
 const flushAt = 4096
 
-// streamed sends the choices token by token, in parallel.
+// streamed sends the choices in parallel, token by token.
 func (a *answer) streamed() {
 	x := a.x
 	if !x.out.headed {
@@ -66,8 +66,8 @@ func over(choices []generate.Plan) bool {
 	return true
 }
 
-// step sends the next token of a choice, and its end after the last one. It returns false if the
-// stream ended early.
+// step sends the next token of a choice. After the last token, it sends the end of the choice. It
+// returns false if the stream ended early.
 func (a *answer) step(i int, c *generate.Plan) bool {
 	if !a.writer.begin(i, c) {
 		return false
@@ -89,7 +89,7 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 	return a.x.t.NoFinish || a.writer.end(i, c)
 }
 
-// plain sends the whole answer at once when it is due.
+// plain sends the whole response when it is due.
 func (a *answer) plain() {
 	steps := 0
 	for i := range a.choices {

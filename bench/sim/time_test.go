@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pipeTo connects to an engine without a socket, so that time can be simulated as well.
+// pipeTo connects to an engine without a socket, so that time can also be simulated.
 func pipeTo(t testing.TB, e *Engine) *client {
 	ours, theirs := net.Pipe()
 	e.ServeConn(theirs)
@@ -131,7 +131,7 @@ func TestSlotsAreFairAndBounded(t *testing.T) {
 		defer e.Close()
 		ends := make(chan int, 10)
 		begin := time.Now()
-		// Ten tokens each take one second. The last token comes after 900 ms.
+		// Ten tokens take one second. The last token is sent after 900 ms.
 		for i := range 6 {
 			c := pipeTo(t, e)
 			c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":10,"ttft_ms":100}`))
@@ -213,7 +213,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{Slots: 8, KVTokens: 250, TokenRate: 10, KeepAlive: -1})
 		defer e.Close()
-		for _, letter := range []string{"a", "b", "c"} { // prompts that share nothing
+		for _, letter := range []string{"a", "b", "c"} { // prompts that have no common prefix
 			c := pipeTo(t, e)
 			c.post("/v1/chat/completions", chatBody(strings.Repeat(letter, 397), `,"stream":true,"sim":{"tokens":10}`))
 			synctest.Wait()
@@ -235,7 +235,8 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence checks what a silent engine's pages show, whether it works or not.
+// TestTimeOfSilence checks the pages of a silent engine that works, and of a silent engine that
+// does not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := pipeTo(t, e)
@@ -254,9 +255,9 @@ func TestTimeOfSilence(t *testing.T) {
 	}
 	const steps = "vllm:iteration_tokens_total_count{"
 	for spec, want := range map[string]struct {
-		after  string // steps after 25 s
+		after  string // number of steps after 25 s
 		end    time.Duration
-		answer string // last part of the answer
+		answer string // last part of the response
 	}{
 		"long-prefill=60s;chunks=6": {"2", 60 * time.Second, `"content":"`},
 		"long-prefill=60s":          {"0", 60 * time.Second, `"content":"`},
@@ -288,7 +289,7 @@ func TestTimeOfSilence(t *testing.T) {
 	}
 }
 
-// TestWedge checks that a reset ends the wedge, and the pages answer throughout.
+// TestWedge checks that a reset ends the wedge, and that the pages respond all the time.
 func TestWedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})
@@ -311,7 +312,8 @@ func TestWedge(t *testing.T) {
 	})
 }
 
-// TestBusyHealth checks that an engine with this fault answers its pages only while nothing runs.
+// TestBusyHealth checks that an engine with the fault busy-health answers its pages only while no
+// request runs.
 func TestBusyHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1, Latency: 20 * time.Second})

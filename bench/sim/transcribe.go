@@ -16,7 +16,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path like that server.
+// transcribe answers POST /v1/audio/transcriptions and, like whisper.cpp's server, POST /inference.
 func transcribe(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"
@@ -94,7 +94,8 @@ func transcribe(x *exchange) {
 	x.reply(200, ctype, body)
 }
 
-// transcriptTypes are the Content-Types of formats, in general and in whisper.cpp's server.
+// transcriptTypes contains the Content-Types of each format: first the usual one, and then that of
+// whisper.cpp's server.
 var transcriptTypes = map[string][2]string{
 	"text":         {"text/plain; charset=utf-8", "text/html; charset=utf-8"},
 	"srt":          {"text/plain; charset=utf-8", "application/x-subrip"},
@@ -103,7 +104,7 @@ var transcriptTypes = map[string][2]string{
 	"verbose_json": {"application/json", "application/json"},
 }
 
-// render writes a transcript in one of the five formats.
+// render renders a transcript in one of the five formats.
 func render(t *audio.Transcript, format string) (ctype string, body []byte) {
 	t.Finish()
 	ctype = transcriptTypes[format][0]
@@ -113,8 +114,8 @@ func render(t *audio.Transcript, format string) (ctype string, body []byte) {
 	return ctype, pages.Tell("transcript", format, t)
 }
 
-// segments streams a transcript as speaches does: one event for each segment, in the requested
-// format, and no end mark.
+// segments streams a transcript as speaches does. It sends one event for each segment in the
+// requested format, and no final [DONE].
 func (a *answer) segments(t *audio.Transcript, format string) {
 	x := a.x
 	x.sse()
@@ -126,7 +127,7 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 		}
 		a.say(one.Count())
 		_, body := render(&one, format)
-		if !x.event("", bytes.TrimSpace(body)) { // the line breaks of srt and vtt are sent unescaped, as in speaches
+		if !x.event("", bytes.TrimSpace(body)) { // as in speaches, the line breaks of srt and vtt are sent unescaped
 			return
 		}
 	}
@@ -137,9 +138,9 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 	x.finish()
 }
 
-// chunks streams a transcript as vLLM does: one chunk for each word, without an index and in the
-// same form for every format; a finish reason after each half minute of audio, because vLLM
-// processes half a minute at a time; and [DONE].
+// chunks streams a transcript as vLLM does. It sends one chunk for each word, without an index and
+// in the same form for every format, and finally [DONE]. vLLM processes half a minute at a time, so
+// a finish reason follows each half minute of audio.
 func (a *answer) chunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// webSocket is the engine's end of a WebSocket connection (RFC 6455), as far as realtime sessions
-// need it. It is written by hand, so that it shares no bugs with the library that the edge uses.
+// webSocket is the engine's end of a WebSocket connection (RFC 6455). It implements only what
+// realtime sessions need. It does not use the library of the edge, because the two must not share
+// bugs.
 type webSocket struct {
 	in  *bufio.Reader
 	out net.Conn
@@ -20,7 +21,7 @@ type webSocket struct {
 
 const maxMessage = 64 << 20
 
-// The opcodes of frames.
+// Opcodes of frames.
 const (
 	opContinuation = 0x0
 	opText         = 0x1
@@ -33,14 +34,14 @@ var (
 	errPeerClosed = errors.New("the peer has closed")
 )
 
-// handshakeAnswer returns the answer to a handshake with the given key.
+// handshakeAnswer returns the response to a handshake with the given key.
 func handshakeAnswer(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // see the import
 	return "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
 		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n"
 }
 
-// read returns the next message. It answers pings and the close.
+// read returns the next message. It answers pings and the close frame.
 func (w *webSocket) read() ([]byte, error) {
 	var message []byte
 	for {
@@ -102,7 +103,6 @@ func (w *webSocket) take(n int) ([]byte, error) {
 	return b, err
 }
 
-// write writes a frame.
 func (w *webSocket) write(op byte, payload []byte) error {
 	frame := []byte{0x80 | op}
 	switch n := len(payload); {
@@ -117,7 +117,6 @@ func (w *webSocket) write(op byte, payload []byte) error {
 	return err
 }
 
-// upgrades reports whether a request is a WebSocket handshake.
 func (r *request) upgrades() bool {
 	return r.method == "GET" && strings.EqualFold(r.get("Upgrade"), "websocket") && r.get("Sec-WebSocket-Key") != ""
 }

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// boundary separates the parts of multipart bodies; none of our audio contains it.
+// boundary separates the parts of multipart bodies. No audio of the workload contains it.
 const boundary = "penstock-bench-7d2f1c9ab4e35806"
 
 func transcriptionBody(dst []byte, q *Request) []byte {
@@ -23,8 +23,8 @@ func transcriptionBody(dst []byte, q *Request) []byte {
 	return append(dst, "\r\n--"+boundary+"--\r\n"...)
 }
 
-// transcriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chunks of
-// chat that vLLM sends instead.
+// transcriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chat chunks
+// that vLLM sends instead.
 func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
@@ -45,7 +45,7 @@ func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	case kind.EqualText("transcript.text.done"):
 		p.ended, p.done, p.finish = true, true, "stop"
 		p.usage(root.Get("usage"), &responsesUsage)
-		if p.Size == 0 { // the whole text arrived at once, without deltas
+		if p.Size == 0 { // the whole text arrived in one event, without deltas
 			return p.say(root.Get("text"))
 		}
 	}

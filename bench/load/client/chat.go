@@ -15,7 +15,7 @@ func chatBody(dst []byte, q *Request) []byte {
 }
 
 func appendChatMessage(dst []byte, m *Message) []byte {
-	for _, r := range m.Results { // each in its own message
+	for _, r := range m.Results { // each in a separate message
 		dst = putNext(dst, `{"role":"tool","tool_call_id":%s,"content":%s}`, r.ID, r.Text)
 	}
 	if len(m.Results) > 0 {
@@ -44,7 +44,7 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 	return append(dst, '}')
 }
 
-// The members of a chunk that the client reads.
+// Members that the client reads.
 var (
 	chunkNames = jsonx.NewNames("choices", "usage", "error")
 	deltaNames = jsonx.NewNames("content", "reasoning", "reasoning_content", "tool_calls")
@@ -54,8 +54,8 @@ func chatEvent(p *Reply, ev sse.Event) pieces {
 	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
 }
 
-// chunk reads an event of chat or completions. take reads the choice, because choices differ
-// between the two.
+// chunk reads an event of chat or completions. take reads a choice, whose format differs between
+// the two dialects.
 func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
@@ -85,7 +85,7 @@ func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces
 	return got
 }
 
-// delta reads the delta of a choice, or the message of an answer that was not streamed.
+// delta reads the delta of a choice, or the message of a response that was not streamed.
 func (p *Reply) delta(v jsonx.Value) pieces {
 	var members [4]jsonx.Value
 	if deltaNames.Fields(v, members[:]) != nil {
@@ -109,8 +109,8 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice reads an unstreamed answer of chat or completions. take reads the first choice and
-// reports whether the choice is valid.
+// wholeChoice reads a response of chat or completions that was not streamed. take reads the first
+// choice and reports whether it is valid.
 func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false

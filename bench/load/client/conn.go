@@ -25,32 +25,32 @@ import (
 
 const (
 	maxEvent = 8 << 20  // maximum size of an event in a stream
-	maxReply = 64 << 20 // maximum size of an unstreamed answer
+	maxReply = 64 << 20 // maximum size of a response that is not streamed
 )
 
 // Target is a server under test, with its idle connections. It is safe for concurrent use.
 type Target struct {
 	Base    string // scheme://host[:port][/path], without /v1
 	address string // host:port to dial
-	host    string // value of the Host header
-	Path    string // before /v1
+	host    string // Host header
+	Path    string // path that precedes /v1
 	tls     *tls.Config
-	Headers []byte // sent with every request, each line with its end
+	Headers []byte // header lines of every request, each with its line end
 	Clock   *Clock
 
 	mu     sync.Mutex
-	idle   []*conn // the most recently used one is reused first
+	idle   []*conn // the most recently used one is last, and is reused first
 	opened int
 }
 
-// Clock gives times as nanoseconds since the start of the run.
+// Clock measures times in nanoseconds since the start of the run.
 type Clock struct{ Start time.Time }
 
 // Now returns the time since the start.
 func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
 
-// NewTarget parses a base URL, with or without /v1 at its end. The given headers are sent with
-// every request; each line includes its end.
+// NewTarget parses a base URL that may end in /v1. headers contains header lines for every request,
+// each with its line end.
 func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -80,8 +80,8 @@ func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	return t, nil
 }
 
-// conn is one connection with all the memory that a request on it needs. One goroutine uses it at a
-// time.
+// conn is a connection together with all buffers that a request needs. Only one goroutine may use
+// it at a time.
 type conn struct {
 	net.Conn
 	t      *Target
@@ -92,13 +92,13 @@ type conn struct {
 	doc    jsonx.Doc
 	reply  Reply
 	out    []byte       // head and body of the request
-	buf    bytes.Buffer // an unstreamed answer
+	buf    bytes.Buffer // a response that is not streamed
 
 	readAt int64 // time of the last read that returned bytes
 	reads  int   // number of such reads
-	bytes  int64 // bytes that these reads returned
-	used   bool  // it has already carried a request
-	late   error // error of a read past its deadline
+	bytes  int64 // bytes returned by these reads
+	used   bool  // it has carried a request
+	late   error // error of a read whose deadline has passed
 }
 
 // Read reads from the socket and records the time.
@@ -121,7 +121,7 @@ var conns = sync.Pool{New: func() any {
 	return c
 }}
 
-// open returns an idle connection. It opens a new one if none is idle or if fresh is true.
+// open returns an idle connection. If there is none, or fresh is true, it opens a new one.
 func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	t.mu.Lock()
 	if n := len(t.idle); n > 0 && !fresh {
@@ -152,8 +152,8 @@ func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// release returns a connection to the pool if it can carry another request, and otherwise closes
-// it.
+// release returns a connection to the pool if it can carry another request, and closes it
+// otherwise.
 func (c *conn) release(reusable bool) {
 	t := c.t
 	if reusable && c.br.Buffered() == 0 {
@@ -180,20 +180,20 @@ func (t *Target) Close() {
 	}
 }
 
-// Connections returns the total number of opened connections.
+// Connections returns the number of connections opened so far.
 func (t *Target) Connections() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.opened
 }
 
-// readHead reads the head of the answer and skips interim answers.
+// readHead reads the response head, skipping interim responses.
 func (c *conn) readHead() error {
 	for {
 		c.late = nil
 		if err := c.head.Read(c.br); err != nil {
 			if c.late != nil {
-				return c.late // the parser would only report that the head is incomplete
+				return c.late // the parser would report only that the head is incomplete
 			}
 			return err
 		}
@@ -201,12 +201,12 @@ func (c *conn) readHead() error {
 			break
 		}
 	}
-	n := int64(c.head.ContentLength()) // -1: chunked, -2: to the end of the connection
+	n := int64(c.head.ContentLength()) // -1: chunked, -2: until the connection closes
 	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, open: n < -1, done: n == 0}
 	return nil
 }
 
-// reusable reports whether the connection can carry another request after its body has been read.
+// reusable reports whether the connection can carry another request.
 func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.ConnectionClose() }
 
 // readAll reads the remaining body into the connection's buffer. The bytes are valid until the next
@@ -221,20 +221,21 @@ func (c *conn) readAll() ([]byte, error) {
 	return c.buf.Bytes(), nil
 }
 
-// body reads an answer's body: of a known length, in chunks, or until the connection ends.
+// body reads a response body. The body has a known length, is chunked, or ends when the connection
+// closes.
 type body struct {
 	br            *bufio.Reader
-	left          int64 // remaining bytes of the body or chunk
+	left          int64 // remaining bytes of the body or the chunk
 	frames        chunked.Decoder
 	chunked, open bool
 	done          bool
 }
 
-// rules apply to chunked answers. They are more tolerant than the edge's rules.
+// rules are the limits for chunked responses. They are more tolerant than the edge's.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
 
-// Read returns the available bytes, at most one chunk. It returns io.EOF after the end of the body,
-// and io.ErrUnexpectedEOF if the connection ends earlier.
+// Read returns bytes that are available, from at most one chunk. It returns io.EOF at the end of
+// the body, and io.ErrUnexpectedEOF if the connection ends earlier.
 func (b *body) Read(p []byte) (int, error) {
 	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {
@@ -259,13 +260,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, unexpected(err)
 }
 
-// nextChunk skips the framing before the next payload or the end of the body.
+// nextChunk skips the framing that precedes the next payload or the end of the body.
 func (b *body) nextChunk() error {
 	for b.frames.Payload() == 0 && !b.frames.Ended() {
 		if _, err := b.br.Peek(1); err != nil {
 			return err
 		}
-		buffered, _ := b.br.Peek(b.br.Buffered()) // cannot fail: they are buffered
+		buffered, _ := b.br.Peek(b.br.Buffered()) // cannot fail, because the bytes are buffered
 		n, err := b.frames.SkipFraming(buffered, &rules)
 		_, _ = b.br.Discard(n) // cannot fail either
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 	"penstock/translate/sse"
 )
 
-// read reads a stream of a dialect.
 func read(d *Dialect, stream string) (*Reply, pieces) {
 	p := &Reply{doc: new(jsonx.Doc)}
 	p.reset(true)
@@ -107,7 +106,7 @@ data: [DONE]
 	}
 }
 
-// FuzzStreams reads arbitrary bytes as a stream of each dialect, and as an unstreamed answer.
+// FuzzStreams reads arbitrary bytes as a stream of each dialect, and as an unstreamed response.
 func FuzzStreams(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":9}]}}]}\n\ndata: [DONE]\n\n"))
 	f.Add([]byte("data: {\"type\":\"content_block_delta\",\"delta\":{\"partial_json\":\"{\"}}\n\n"))
@@ -134,8 +133,8 @@ func FuzzStreams(f *testing.F) {
 	})
 }
 
-// FuzzChunks compares our reader of chunked bodies with the standard library's, on bodies that the
-// library accepts.
+// FuzzChunks compares the client's reader of chunked bodies with the standard library's, on bodies
+// that the library accepts.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte("3\r\nabc\r\n0\r\n\r\n"))
 	f.Add([]byte("2;x=y\r\nab\r\n1\nc\n0\r\nTrailer: 1\r\n\r\n"))
@@ -150,7 +149,7 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// TestBodies checks that every dialect's body is JSON that names model and length.
+// TestBodies checks that every dialect's body is JSON that contains the model and the length.
 func TestBodies(t *testing.T) {
 	long := Message{Role: "user", Text: []byte("say \"hi\"\n"), Images: [][]byte{[]byte("data:image/jpeg;base64,AAAA")}}
 	history := []Message{
@@ -192,7 +191,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// wavSeconds returns the length of a WAV file; 0 if b is not a WAV file.
+// wavSeconds returns the length of a WAV file, or 0 if b is not a WAV file.
 func wavSeconds(b []byte) float64 {
 	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
 		return 0

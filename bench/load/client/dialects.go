@@ -2,7 +2,6 @@ package client
 
 import "fmt"
 
-// dialects lists all dialects. A new dialect needs a line here and a file.
 var dialects = []*Dialect{
 	{
 		Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true,
@@ -32,7 +31,8 @@ var dialects = []*Dialect{
 	{Name: "speech", Backend: "speech", path: "/audio/speech", sound: true, Body: speechBody},
 }
 
-// FindDialect returns the dialect with the given name, which may be ours or vLLM's, or nil.
+// FindDialect returns the dialect that has this name, or nil. It also accepts vLLM's name of a
+// dialect.
 func FindDialect(name string) *Dialect {
 	for _, d := range dialects {
 		if d.Name == name || d.Backend == name {
@@ -42,7 +42,7 @@ func FindDialect(name string) *Dialect {
 	return nil
 }
 
-// DialectNames returns our names of the dialects, for errors and help.
+// DialectNames returns the names of all dialects.
 func DialectNames() []string {
 	var out []string
 	for _, d := range dialects {
@@ -52,7 +52,7 @@ func DialectNames() []string {
 }
 
 // AppendTools appends the member "tools" with n tools in the dialect's format. It appends nothing
-// if n is 0 or the dialect has no tools.
+// if n is 0 or the dialect does not support tools.
 func AppendTools(dst []byte, d *Dialect, n int) []byte {
 	form := map[string]string{
 		"chat":      `{"type":"function","function":{"name":"look_up_%d","description":"Looks up topic %d.","parameters":%s}}`,

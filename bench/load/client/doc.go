@@ -1,17 +1,17 @@
-// Package client handles the load tester's side of one request: the dialects, the connection, and
-// the facts about the answer.
+// Package client implements the client side of a request: dialects, connections, and facts about
+// the response.
 //
-// A Sender writes a Request on a connection and reads the answer into a Sample. The clock is read
-// once per socket read, and events are parsed in place. If one read returns several token events,
-// only the first event has a time. The other events count as coalesced and produce no gap, because
-// tools that record such gaps of microseconds report a median ITL that no user ever saw.
+// A Sender writes a Request to a connection and reads the response into a Sample. It reads the
+// clock once per socket read, and parses events in place. If one read returns more than one token
+// event, only the first of them gets a time. The other events count as coalesced and have no gap.
+// Tools that record the resulting gaps of microseconds report a median ITL that no user has
+// observed.
 //
-// The client is our own, because a library would hide which bytes each read returned. The edge's
-// client (upstreams/http1) would refuse an answer that it does not trust, while a load tester must
-// report the answer as received. fasthttp parses heads. An idle connection that the server has
-// meanwhile closed is replaced once, as in every HTTP client. The replacement is not a failure, and
-// its time counts.
+// An HTTP library would hide which bytes each read returned. The edge's client (upstreams/http1)
+// rejects responses that it does not trust, whereas a load tester must report responses as it
+// receives them. fasthttp parses the heads. As in every HTTP client, an idle connection that the
+// server has closed is replaced once. The replacement is not a failure, and its time counts.
 //
-// A dialect is one entry of a table: how to write a request, and how to read an event and an
-// unstreamed answer. The only text from a server that gets into a Sample is identifiers.
+// A dialect is an entry of a table. It defines how to write a request, and how to read an event and
+// an unstreamed response. The only texts from a server that a Sample contains are identifiers.
 package client

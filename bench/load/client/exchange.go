@@ -20,30 +20,29 @@ import (
 	"penstock/translate/sse"
 )
 
-// Sender sends requests and reads their answers. It is safe for concurrent use.
+// Sender sends requests and reads their responses. It is safe for concurrent use.
 type Sender struct {
 	Clock   *Clock
 	Targets []*Target
 	Timeout time.Duration
-	Gaps    bool // keep every gap
+	Gaps    bool // record every gap
 	Watch   observer
 
-	heads sync.Map // headKey to []byte
+	heads sync.Map // from headKey to []byte
 	mu    sync.Mutex
-	words map[string]string // names of upstreams, each stored once
+	words map[string]string // names of upstreams, each stored only once
 }
 
-// observer receives tokens as they arrive. Its methods are called from the goroutine of the
-// request.
+// observer receives tokens as they arrive. Its methods are called on the goroutine of the request.
 type observer interface {
-	// FirstToken returns the cell that counts the request's gaps.
+	// FirstToken returns the cell that counts the gaps of the request.
 	FirstToken(s *Sample) *GapCell
-	// Token is called for every token event. The gap is None for the first event, and for events
-	// that arrived in the same read as an earlier one.
+	// Token is called for every token event. gap is None for the first event, and for events in the
+	// same read as an earlier one.
 	Token(s *Sample, at, gap int64)
 }
 
-// GapCell counts the gaps of one group of requests.
+// GapCell counts the gaps of a group of requests.
 type GapCell struct {
 	Mu sync.Mutex
 	H  result.Histogram
@@ -55,9 +54,9 @@ func (c *GapCell) record(gap int64) {
 	c.Mu.Unlock()
 }
 
-// Exchange sends one request and reads its answer into s, whose scheduled time must be set. It
-// returns the reply, which the session's next turn needs. The reply is valid until done is called,
-// and the caller must call done.
+// Exchange sends a request and reads its response into s, whose scheduled time must be set. It
+// returns the reply, which the session's next turn needs. The caller must call done. After that
+// call, the reply is no longer valid.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -74,7 +73,7 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 		x := &transfer{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
 		stale := x.carry(ctx, wire)
 		if stale && !fresh {
-			nc.release(false) // the server closed the connection while it was idle, which is not a fault
+			nc.release(false) // not a fault: the server closed the connection while it was idle
 			s.Err, s.At.End = "", None
 			continue
 		}
@@ -82,13 +81,12 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 	}
 }
 
-// headKey distinguishes request heads.
+// headKey is the cache key of a request head.
 type headKey struct {
 	target int
 	d      *Dialect
 }
 
-// appendHead appends the head of a request with a body of n bytes.
 func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	key := headKey{q.Target, q.D}
 	head, ok := c.heads.Load(key)
@@ -106,7 +104,7 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// intern returns b as a string that equal values share; empty if b is not a word.
+// intern returns b as a string, or "" if b is not a word. Equal values share the same string.
 func (c *Sender) intern(b []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,26 +119,26 @@ func (c *Sender) intern(b []byte) string {
 	return v
 }
 
-// transfer is one request on one connection.
+// transfer is a request on a connection.
 type transfer struct {
 	sender *Sender
 	c      *conn
 	q      *Request
 	s      *Sample
-	bytes  int64 // bytes that the connection had read before this request
+	bytes  int64 // bytes read from the connection before this request
 	reads  int
 
-	lastRead int // the read that returned the last token
+	lastRead int // number of the read that returned the last token
 	cell     *GapCell
 }
 
-// carry sends the request and reads the answer. It reports whether the connection was stale:
-// reused, and closed by the server before it returned a byte.
+// carry sends the request and reads the response. It reports whether the connection was stale, that
+// is, it was reused and the server closed it before sending a byte.
 func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
 	_ = c.SetDeadline(time.Now().Add(x.sender.Timeout))
-	nc := c.Conn // the function may still run after c has been released
+	nc := c.Conn // the function may run after c was released
 	undo := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer undo()
 	if x.q.Leave != nil && x.q.Leave.After > 0 {
@@ -151,7 +149,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		})
 		defer func() {
 			if !timer.Stop() {
-				<-gone // otherwise it would abort this connection's next request
+				<-gone // otherwise the function would abort the next request on the connection
 			}
 		}()
 	}
@@ -176,7 +174,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		s.Stream = false
 		x.whole(ctx)
 	case x.q.Stream && x.json():
-		s.Err = result.ErrBody // an unstreamed answer although a stream was requested
+		s.Err = result.ErrBody // a stream was requested, but the response is not one
 		if _, err := c.readAll(); err != nil {
 			x.fail(ctx, err, result.ErrBody)
 		}
@@ -193,7 +191,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	return false
 }
 
-// fail records a connection error, unless the client caused the error by leaving.
+// fail records a connection error, unless the client left on purpose.
 func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
@@ -204,7 +202,6 @@ func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
 	}
 }
 
-// failureKind classifies an error.
 func failureKind(ctx context.Context, err error, otherwise string) string {
 	var ne net.Error
 	switch {
@@ -223,7 +220,6 @@ func failureKind(ctx context.Context, err error, otherwise string) string {
 	return otherwise
 }
 
-// headers reads the edge's report about itself.
 func (x *transfer) headers() {
 	h, s := &x.c.head, x.s
 	s.At.firstByte = x.c.readAt
@@ -245,11 +241,10 @@ func (x *transfer) headers() {
 	}
 }
 
-// maxRetry is the longest Retry-After that is obeyed.
+// maxRetry is the longest Retry-After to obey.
 const maxRetry = 10 * time.Minute
 
-// retryAfter reads seconds or a date. It returns 0 if the value is neither, or if the date has
-// passed.
+// retryAfter parses a Retry-After header. It returns 0 if the value is invalid or in the past.
 func retryAfter(v []byte, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(string(v), 10, 31); err == nil {
 		return min(time.Duration(n)*time.Second, maxRetry)
@@ -273,12 +268,12 @@ func (x *transfer) refused(kind string) {
 	}
 }
 
-// json reports whether the head says that the answer is JSON.
+// json reports whether the response is JSON, according to its head.
 func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
-// sound reads an audio answer, and records only the time of its first byte of audio.
+// sound reads an audio response, and records only the time of its first audio byte.
 func (x *transfer) sound(ctx context.Context) {
 	c, s := x.c, x.s
 	if x.json() {
@@ -294,7 +289,7 @@ func (x *transfer) sound(ctx context.Context) {
 		}
 		switch {
 		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader's contract is io.EOF itself
-			s.Err = result.ErrBody // it contained no audio
+			s.Err = result.ErrBody // the response contained no audio
 			return
 		case err == io.EOF: //nolint:errorlint // as above
 			c.reply.ended = true
@@ -321,7 +316,6 @@ func (x *transfer) whole(ctx context.Context) {
 	}
 }
 
-// stream reads the events of a stream.
 func (x *transfer) stream(ctx context.Context) {
 	c, s, p := x.c, x.s, &x.c.reply
 	c.events.Reset(&c.body, maxEvent)
@@ -368,8 +362,8 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 }
 
-// token records an event that contained a token. If one read returns several events, only the first
-// has its own time.
+// token records an event that contains a token. If one read returns more than one event, only the
+// first of them has a time.
 func (x *transfer) token(got pieces) {
 	c, s := x.c, x.s
 	at := c.readAt

@@ -92,7 +92,7 @@ func messagesEvent(p *Reply, ev sse.Event) pieces {
 	return got
 }
 
-// messagesUsage reads the usage object, whose input_tokens exclude tokens read from a cache.
+// messagesUsage reads the usage object. In this dialect, input_tokens exclude cached tokens.
 func (p *Reply) messagesUsage(v jsonx.Value) {
 	if !v.IsObject() {
 		return

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Metrics reads Prometheus text. It yields each series as written, with its labels, and its value,
-// and skips series without a number.
+// Metrics parses Prometheus text. It yields each series with its labels, as written, and its value.
+// It skips series without a number.
 func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
 		for line := range bytes.Lines(page) {
@@ -31,7 +31,7 @@ func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 	}
 }
 
-// MetricOf returns the value of a series; 0 if it is missing.
+// MetricOf returns the value of a series, or 0 if it is missing.
 func MetricOf(page []byte, series string) float64 {
 	for name, v := range Metrics(page) {
 		if string(name) == series {

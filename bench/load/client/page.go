@@ -16,30 +16,30 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// page is the answer to a small request that is not part of the load.
+// page is the response to a request that is not part of the load.
 type page struct {
 	Status   int
 	Body     []byte
-	Upstream string        // the upstream that answered, if an edge names it
-	Queue    time.Duration // the call's wait at the edge, if the edge reports it
+	Upstream string        // the upstream, if an edge reports it
+	Queue    time.Duration // the wait at the edge, if the edge reports it
 }
 
-// Fetch sends a GET or, with a body, a POST for any page of a target. It is for requests that are
-// not part of the load.
+// Fetch sends a GET or, if there is a body, a POST. It is for small requests that are not part of
+// the load.
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return t.Ask(ctx, path, body, headers)
 }
 
-// Ask is like Fetch, but the answer may take as long as ctx allows.
+// Ask is like Fetch, but has no timeout.
 func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	c, err := t.open(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	defer c.release(false)
-	nc := c.Conn // the function may still run after c has been released
+	nc := c.Conn // the function may run after c was released
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	method := "GET"
 	if body != nil {
@@ -59,13 +59,13 @@ func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []by
 	if err != nil {
 		return nil, err
 	}
-	queue, _ := strconv.Atoi(string(c.head.Peek("X-Penstock-Queue-Ms"))) // 0 without an edge
+	queue, _ := strconv.Atoi(string(c.head.Peek("X-Penstock-Queue-Ms"))) // 0 if there is no edge
 	return &page{
 		c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream")), time.Duration(queue) * time.Millisecond,
 	}, nil
 }
 
-// Models lists the models of a target. An error says how to fix it.
+// Models returns the models that a target lists. Its error explains how to fix the problem.
 func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, error) {
 	for begin := time.Now(); ; {
 		p, err := t.Fetch(ctx, t.Path+"/v1/models", nil, t.Headers)
@@ -81,10 +81,10 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 		case p.Status == 401 || p.Status == 403:
 			return nil, exit.Usagef("%s refuses the key (status %d): give one by PENSTOCK_API_KEY or --api-key", t.Base, p.Status)
 		case p.Status != 200:
-			return nil, nil // there is no such page; --model must then name the model
+			return nil, nil // there is no such page, so --model must name the model
 		}
 		var doc jsonx.Doc
-		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON lists nothing
+		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON lists no models
 		var out []string
 		for it := doc.Root().Get("data").Iter(); it.Next(); {
 			if id := it.Value().Get("id"); id.IsString() {
@@ -95,7 +95,7 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 	}
 }
 
-// Reason returns a short description of a network error.
+// Reason describes a network error briefly.
 func Reason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -112,7 +112,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// pages identify engines: the first page that answers 200 decides.
+// pages identify engines by the first page that answers 200.
 var pages = []struct{ path, engine string }{
 	{"/sim/stats", "sim"},
 	{"/props", "llamacpp"},
@@ -121,8 +121,8 @@ var pages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// Engine identifies a target by pages that only one kind of server has. It returns "" if no such
-// page answers.
+// Engine identifies the kind of server at a target by pages that only one kind of server has. It
+// returns "" if the target has none of them.
 func (t *Target) Engine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {
@@ -136,7 +136,7 @@ func (t *Target) Engine(ctx context.Context) string {
 	return ""
 }
 
-// Post posts to a page of any server; the error describes the problem in one line.
+// Post sends a POST to a page of any server. Its error describes the problem in one line.
 func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
 	t, err := NewTarget(base, insecure, Bearer(token))
 	if err != nil {
@@ -152,7 +152,7 @@ func Post(ctx context.Context, base, path string, body []byte, token string, ins
 	return nil
 }
 
-// Bearer returns the header for a token; nil for an empty one.
+// Bearer returns the Authorization header line for a token, or nil if token is "".
 func Bearer(token string) []byte {
 	if token == "" {
 		return nil

@@ -5,30 +5,30 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ToolCall is a tool call in a reply.
+// ToolCall is a tool call in a response.
 type ToolCall struct {
 	ID, Name, Args []byte
 }
 
-// Reply collects the facts about one answer. It is reused.
+// Reply collects facts about a response. It is reused for the next response.
 type Reply struct {
 	doc *jsonx.Doc
 
-	ended  bool   // the dialect's end of a stream was received
+	ended  bool   // the dialect's end event was received
 	done   bool   // [DONE] was received
 	failed bool   // an error event was received
-	code   string // of the error
+	code   string // code of the error
 	finish string
 	faults faultSet
 
-	in, out, cached int // -1: the server did not report it
+	in, out, cached int // -1: not reported
 
 	keep  bool // keep the text, for the next turn or to count its tokens
 	Text  []byte
-	Size  int // bytes of text
+	Size  int // bytes of visible text
 	Calls []ToolCall
 
-	begun bool  // messages: message_start was received; responses: response.created
+	begun bool  // messages: message_start was received; responses: response.created was received
 	block bool  // messages: a content block is open
 	seq   int64 // responses: last sequence_number
 }
@@ -37,7 +37,7 @@ func (p *Reply) reset(keep bool) {
 	*p = Reply{doc: p.doc, in: -1, out: -1, cached: -1, seq: -1, keep: keep, Text: p.Text[:0], Calls: p.Calls[:0]}
 }
 
-// parseOrDone is parse for the dialects whose streams end with [DONE].
+// parseOrDone is like parse, for dialects whose streams end with [DONE].
 func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
 	if string(data) == "[DONE]" {
 		p.done = true
@@ -46,7 +46,7 @@ func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
 	return p.parse(data)
 }
 
-// parse parses an event's data; a failure is a fault. Null is ignored.
+// parse parses the data of an event. Invalid data is a fault. It ignores null.
 func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	if string(data) == "null" {
 		return jsonx.Value{}, false
@@ -58,7 +58,7 @@ func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	return p.doc.Root(), true
 }
 
-// say records a piece of visible text and reports it unless it is empty.
+// say records visible text, and returns pieceText if the text is not empty.
 func (p *Reply) say(v jsonx.Value) pieces {
 	n := len(v.Raw()) - 2
 	if !v.IsString() || n <= 0 {
@@ -70,7 +70,7 @@ func (p *Reply) say(v jsonx.Value) pieces {
 	return pieceText
 }
 
-// think records a piece of reasoning.
+// think returns pieceReasoning if the text is not empty.
 func (p *Reply) think(v jsonx.Value) pieces {
 	if !v.IsString() || len(v.Raw()) <= 2 {
 		return 0
@@ -78,7 +78,7 @@ func (p *Reply) think(v jsonx.Value) pieces {
 	return pieceReasoning
 }
 
-// call returns the i-th tool call, and creates it if it is new. It returns nil if i is implausible.
+// call returns the i-th tool call, and creates it if necessary. It returns nil if i is implausible.
 func (p *Reply) call(i int) *ToolCall {
 	if i < 0 || i > 128 {
 		p.faults.Add(result.FaultOrder)
@@ -96,7 +96,6 @@ func (p *Reply) call(i int) *ToolCall {
 	return &p.Calls[i]
 }
 
-// begin starts a tool call after the existing ones.
 func (p *Reply) begin(id, name jsonx.Value) pieces {
 	c := p.call(len(p.Calls))
 	if c == nil {
@@ -116,7 +115,7 @@ func (p *Reply) argue(v jsonx.Value) pieces {
 	return pieceTool
 }
 
-// usageMembers are the names in a dialect's usage object.
+// usageMembers are the member names of a dialect's usage object.
 type usageMembers struct{ in, out, details string }
 
 var (
@@ -124,7 +123,6 @@ var (
 	responsesUsage = usageMembers{"input_tokens", "output_tokens", "input_tokens_details"}
 )
 
-// usage reads a usage object.
 func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
 	if !v.IsObject() {
 		return
@@ -134,13 +132,12 @@ func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
 	setInt(v.Get(names.details).Get("cached_tokens"), &p.cached)
 }
 
-// fail reads an error object: {"code":…,"type":…}.
+// fail reads an error object.
 func (p *Reply) fail(v jsonx.Value) {
 	p.failed = true
 	p.code = errorCode(v)
 }
 
-// errorCode returns the code of an error object, or its type.
 func errorCode(v jsonx.Value) string {
 	for _, name := range []string{"code", "type"} {
 		if c := v.Get(name); c.IsString() {
@@ -152,14 +149,14 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words are frequent texts in answers, kept to avoid allocating them again.
+// words are frequent identifiers. Word does not allocate for them.
 var words = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Word returns b if it is an identifier of at most 64 characters, and "" otherwise, so that no
-// other text of a server gets into a result.
+// Word returns b if it is an identifier of at most 64 characters, and "" otherwise. No other text
+// from a server gets into a result.
 func Word(b []byte) string {
 	for _, w := range words {
 		if string(b) == w {
@@ -177,7 +174,6 @@ func Word(b []byte) string {
 	return string(b)
 }
 
-// textWord returns the word in v.
 func textWord(v jsonx.Value) string {
 	if t, ok := v.Text(); ok {
 		return Word(t)
@@ -185,15 +181,14 @@ func textWord(v jsonx.Value) string {
 	return ""
 }
 
-// setInt sets out to the integer in v, if it is one.
 func setInt(v jsonx.Value, out *int) {
 	if n, ok := v.Int(); ok {
 		*out = int(n)
 	}
 }
 
-// toolEnd checks that the arguments of every tool call are JSON, unless the answer was truncated at
-// its limit.
+// toolEnd checks that the arguments of every tool call are JSON, unless the response was truncated
+// at its token limit.
 func toolEnd(p *Reply) {
 	switch p.finish {
 	case "length", "max_tokens", "incomplete":

@@ -8,31 +8,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Message is a turn of a conversation, independent of the dialect.
+// Message is a message in a conversation, in a form that does not depend on the dialect.
 type Message struct {
 	Role    string // system, user or assistant
 	Text    []byte
 	Images  [][]byte     // data URLs
 	Calls   []ToolCall   // of an assistant
-	Results []ToolResult // of a user: answers to the calls in the previous message
+	Results []ToolResult // of a user: results of the tool calls in the previous message
 }
 
-// ToolResult is the result of a tool.
+// ToolResult is the result of a tool call.
 type ToolResult struct{ ID, Text []byte }
 
-// Request is one request, independent of its dialect. The workload creates a request, and the
-// runner sends it once.
+// Request is a request in a form that does not depend on its dialect. The workload creates it, and
+// the runner sends it once.
 type Request struct {
-	ID        int // its session's position in the workload
+	ID        int // position of its session in the workload
 	D         *Dialect
 	Model     string
 	Stream    bool
-	Keep      bool // keep the text of the reply
+	Keep      bool // keep the text of the response
 	Messages  []Message
 	InWanted  int
 	OutWanted int
-	Tools     []byte // rendered for the dialect
-	Extra     []byte // further members, each preceded by a comma
+	Tools     []byte // tools in the dialect's format
+	Extra     []byte // additional members, each preceded by a comma
 	Audio     []byte
 	AudioS    float64
 
@@ -44,13 +44,13 @@ type Request struct {
 	Target    int
 }
 
-// Departure is the time at which a client leaves on purpose.
+// Departure defines when a client disconnects on purpose.
 type Departure struct {
-	Tokens int           // after this many events with tokens
-	After  time.Duration // or this long after sending; if both are set, whichever comes first
+	Tokens int           // after this many token events
+	After  time.Duration // this long after sending; if both are set, whichever comes first
 }
 
-// Prompt returns the text of the last message, for dialects without roles.
+// Prompt returns the text of all messages, for dialects without roles.
 func (q *Request) Prompt() []byte {
 	if len(q.Messages) == 1 {
 		return q.Messages[0].Text
@@ -62,7 +62,8 @@ func (q *Request) Prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// put appends a format in which %s is a text, written as JSON, and %r is copied unchanged.
+// put appends format, in which a JSON string takes the place of %s and the unchanged argument that
+// of %r.
 func put(dst []byte, format string, args ...[]byte) []byte {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -79,7 +80,8 @@ func put(dst []byte, format string, args ...[]byte) []byte {
 	return dst
 }
 
-// putNext is put for an element of a list. It writes a comma before all elements but the first.
+// putNext is like put, for an element of a list. It writes a comma before all elements but the
+// first.
 func putNext(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
@@ -87,13 +89,13 @@ func putNext(dst []byte, format string, args ...[]byte) []byte {
 	return put(dst, format, args...)
 }
 
-// appendModel starts a body with the model.
+// appendModel starts a body with its model.
 func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as a member with the given name, and returns the messages
-// after it.
+// appendSystem appends the system message as a member that has the given name, and returns the
+// remaining messages.
 func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
 		return dst, q.Messages
@@ -102,9 +104,9 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendRest appends the answer's limit under the dialect's name, and the members that all bodies
-// share. It then closes the object. askUsage requests usage: streams of chat and completions do not
-// report it otherwise.
+// appendRest appends the token limit under the dialect's name for it and the members that all
+// bodies share, and then closes the object. If askUsage is true, it also requests usage, which
+// streams of chat and completions do not contain by default.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)
@@ -118,9 +120,9 @@ func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	return append(append(dst, q.Extra...), '}')
 }
 
-// Session is a conversation: its turns are consecutive requests.
+// Session is a conversation. Its turns are consecutive requests.
 type Session struct {
 	Turns   int
-	Human   [][]byte // the user's texts from a data set; nil: they are generated
+	Human   [][]byte // the user's texts from a data set; nil: generated
 	History []Message
 }

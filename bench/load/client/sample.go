@@ -10,18 +10,19 @@ import (
 // None marks a missing time or count.
 const None = -1
 
-// Sample holds the facts about one request. It is small, because a run keeps millions.
+// Sample contains the facts about one request. It is small, because a run stores millions of
+// samples.
 type Sample struct {
 	ID, Stage, Turn int
-	Pair            int // index of the pair with --compare-url; otherwise None
+	Pair            int // index of the pair with --compare-url, or None
 	Target          uint8
 	Dialect         *Dialect
-	Stream          bool // it was answered with a stream
+	Stream          bool // the response was a stream
 	Left            bool // the client left on purpose
 
 	At     moments
 	Status int
-	Err    string // one of Kinds
+	Err    string // one of result.Kinds, or empty
 	Code   string
 	Finish string
 	Faults faultSet
@@ -29,16 +30,16 @@ type Sample struct {
 	Flow   flow
 	Edge   edgeReport
 	Audio  float64       // seconds of audio sent
-	Retry  time.Duration // the Retry-After of a refusal; 0: none
+	Retry  time.Duration // Retry-After of a refusal; 0: none
 }
 
-// moments are nanoseconds since the start of the run, or None.
+// moments are in nanoseconds since the start of the run, or None.
 type moments struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
 	Connect                                                              int64 // duration of connecting
 }
 
-// tokenCounts are the requested and the actual lengths, with their sources.
+// tokenCounts contains the requested and the actual lengths, and the sources of the latter.
 type tokenCounts struct {
 	inWanted, outWanted, In, Out, Cached int
 	InSource, OutSource                  string
@@ -46,13 +47,13 @@ type tokenCounts struct {
 
 // flow describes how the tokens arrived.
 type flow struct {
-	Chunks, Coalesced int // events with tokens; those in the same read as an earlier one
+	Chunks, Coalesced int // token events, and how many of them were in the same read as an earlier one
 	bytes             int64
-	Gaps              []int64 // kept only if a file gets a line for each request
+	Gaps              []int64 // set only if an output file has a line for each request
 	gapSum            int64
 }
 
-// edgeReport is an edge's report about a request.
+// edgeReport contains the edge's debug headers.
 type edgeReport struct {
 	Upstream string
 	attempts int
@@ -72,15 +73,15 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 	return s
 }
 
-// Completed reports whether the request was answered completely.
+// Completed reports whether the request got a complete response.
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
-// Failed reports whether the request counts as a failure. A client that left on purpose does not
-// count, and neither does a request that was aborted at the end of the run.
+// Failed reports whether the request failed. A request has not failed if its client left on
+// purpose, or if it was aborted at the end of the run.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
-// Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean of
-// the request's gaps.
+// Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean
+// gap.
 func (s *Sample) Latency(measure string) int64 {
 	since := func(to, from int64) int64 {
 		if to == None || from == None {
@@ -106,7 +107,7 @@ func (s *Sample) Latency(measure string) int64 {
 	case result.Connect:
 		return s.At.Connect
 	case result.TPOT:
-		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all in one read
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all tokens arrived in one read
 			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
 		}
 	case result.ITL:
@@ -117,8 +118,9 @@ func (s *Sample) Latency(measure string) int64 {
 	return None
 }
 
-// Good reports whether a request met every objective. A missing measure of a completed request
-// breaks no objective. For example, an answer of one token has no TPOT, as in vLLM's tool.
+// Good reports whether a request met all objectives. If a completed request lacks the measure of an
+// objective, the objective counts as met. For example, a response of one token has no TPOT. vLLM's
+// tool does the same.
 func (s *Sample) Good(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false
@@ -166,7 +168,7 @@ func some64(v int64) *int64 {
 	return &v
 }
 
-// Some returns a pointer to a count; nil if it is missing.
+// Some returns a pointer to a count, or nil for None.
 func Some(v int) *int {
 	if v == None {
 		return nil

@@ -8,7 +8,7 @@ import (
 
 const sampleRate = 16000
 
-// Tone returns a WAV file: one channel of 16-bit samples with a tone that swells and fades.
+// Tone returns a WAV file (16-bit mono) with a tone that swells and fades.
 func Tone(seconds float64) []byte {
 	n := int(seconds * sampleRate)
 	out := make([]byte, 0, 44+2*n)
@@ -28,17 +28,17 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// soundHead finds the start of the audio in an answer. In a WAV file the audio starts after the
-// header, which is often sent before there is any audio. In other formats the audio starts at the
-// first byte. The zero value is ready to use.
+// soundHead finds where the audio starts in a response. In a WAV file, the audio follows the
+// header, which is often sent before there is any audio. In other formats it starts at the first
+// byte. The zero value is ready to use.
 type soundHead struct {
 	head []byte // the bytes so far
 }
 
-// maxSoundHead is the longest WAV header that is searched. Everything beyond it counts as audio.
+// maxSoundHead is the maximum length of a WAV header. Bytes after this length count as audio.
 const maxSoundHead = 64 << 10
 
-// take reads the next piece and reports whether audio has been received.
+// take reads the next piece and reports whether any audio has arrived so far.
 func (h *soundHead) take(piece []byte) bool {
 	h.head = append(h.head, piece...)
 	riff := []byte("RIFF")

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Pacer determines when requests are due. Next returns times since the start of the stage, until it
-// reports false. The times never decrease. A closed loop has no pacer. A Pacer belongs to one
-// goroutine.
+// Pacer determines when requests are due. Next returns the time of the next request, measured from
+// the start of the stage, or false after the last one. The times do not decrease. A closed loop
+// does not use a Pacer. A Pacer is not safe for concurrent use.
 type Pacer interface {
 	Next() (time.Duration, bool)
 }
 
-// gammaPacer draws gaps from a gamma distribution, as in vLLM's tool. Shape 1 is Poisson, a larger
-// shape is steadier, a smaller shape is burstier, and infinity gives constant gaps.
+// gammaPacer draws gaps from a gamma distribution, like vLLM's tool. Shape 1 is Poisson, larger
+// shapes are steadier, smaller ones are burstier, and infinity gives constant gaps.
 type gammaPacer struct {
 	rng   *rand.Rand
 	rate  float64 // requests per second
 	shape float64
-	at    float64 // seconds
-	scale float64 // factor on all times; 1 unless the count is known
+	at    float64 // in seconds
+	scale float64 // factor for all times
 	left  int     // negative: no end
 }
 
-// NewGamma returns a pacer of count arrivals, or an endless one if count is 0. With a count, the
-// times are scaled as in vLLM's tool, so that the last arrival falls exactly on count/rate.
-// Unscaled, a short run would deliver another rate.
+// NewGamma returns a pacer of count arrivals, or an endless one if count is 0. If count is not 0,
+// the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate. If
+// they were not scaled, a short run would deliver a different rate.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -62,15 +62,15 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return seconds(p.at * p.scale), true
 }
 
-// Ramp moves linearly from one rate to another within a given time, and then stays at the second
-// rate. Arrivals are constant or gamma-distributed on the ramp's own time scale, which is the
-// integral of the rate.
+// Ramp is a Pacer whose rate changes linearly within a given time and then stays constant. On the
+// ramp's time scale, which is the integral of the rate, arrivals are evenly spaced or
+// gamma-distributed.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64
 	From, To float64
-	Over     float64 // seconds
-	sum      float64 // expected arrivals so far
+	Over     float64 // in seconds
+	sum      float64 // number of arrivals expected so far
 	Left     int
 }
 
@@ -88,9 +88,9 @@ func (p *Ramp) Next() (time.Duration, bool) {
 	return seconds(p.when(p.sum)), true
 }
 
-// when() returns the time by which n arrivals are expected.
+// when returns the time by which n arrivals are expected.
 func (p *Ramp) when(n float64) float64 {
-	whole := p.Over * (p.From + p.To) / 2 // arrivals in the ramp
+	whole := p.Over * (p.From + p.To) / 2 // number of arrivals in the ramp
 	switch {
 	case n > whole:
 		return p.Over + (n-whole)/p.To
@@ -101,7 +101,7 @@ func (p *Ramp) when(n float64) float64 {
 	return (math.Sqrt(p.From*p.From+2*slope*n) - p.From) / slope
 }
 
-// Trace replays times.
+// Trace is a Pacer that replays recorded times.
 type Trace struct{ times []time.Duration }
 
 // Next implements Pacer.
@@ -114,7 +114,7 @@ func (p *Trace) Next() (time.Duration, bool) {
 	return at, true
 }
 
-// Gamma draws from a gamma distribution with the given shape and scale 1, by the method of
+// Gamma returns a gamma-distributed value with the given shape and scale 1, using the method of
 // Marsaglia and Tsang.
 func Gamma(rng *rand.Rand, shape float64) float64 {
 	if shape == 1 {

@@ -14,13 +14,13 @@ import (
 // dataset is a file of prompts or lengths.
 type dataset struct{ entries []entry }
 
-// entry is one line of a dataset.
+// entry is one element of a dataset.
 type entry struct {
 	human [][]byte // the user's texts, turn by turn; nil for a trace
-	Call           // for a trace; otherwise only Out, in tokens, is set: 0 means unknown
+	Call           // set for a trace; otherwise only Out is set, in tokens (0: unknown)
 }
 
-// readDataset reads a file. Errors name the line.
+// readDataset reads a file. Its errors contain the line number.
 func readDataset(kind, path string) (*dataset, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -33,7 +33,8 @@ func readDataset(kind, path string) (*dataset, error) {
 	return d, nil
 }
 
-// parseDataset reads a data set with one JSON value per line; sharegpt may also be one JSON list.
+// parseDataset parses a data set with one JSON value per line. A sharegpt data set may also be a
+// JSON list.
 func parseDataset(kind string, text []byte) (*dataset, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -43,7 +44,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 		if kind == "trace" {
 			return nil, errors.New("line 1: a trace has one object on each line, not a list")
 		}
-		_, _ = dec.Token() // the bracket peeked at above
+		_, _ = dec.Token() // the opening bracket
 	}
 	var trace traceReader
 	parse := map[string]func(json.RawMessage) (entry, bool, error){
@@ -88,8 +89,8 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 	return d, nil
 }
 
-// parseShareGPT reads {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
-// Conversations that do not start with a person, or have no reply, are skipped, as in other tools.
+// parseShareGPT parses {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
+// Like other tools, it skips conversations that do not start with a human or have no reply.
 func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Conversations []struct{ From, Value string }
@@ -113,7 +114,7 @@ func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	return e, use, nil
 }
 
-// parseCustom reads {"prompt":…,"output_len":…}; output_len is optional.
+// parseCustom parses {"prompt":…,"output_len":…}. output_len is optional.
 func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Prompt    *string

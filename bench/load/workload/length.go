@@ -15,8 +15,8 @@ type length struct {
 	a, b float64
 }
 
-// ParseLength reads 512, uniform:100-900 or lognormal:512,0.8. The last has the median and the
-// standard deviation of the logarithm.
+// ParseLength parses 512, uniform:100-900 or lognormal:512,0.8. The parameters of lognormal are the
+// median and the standard deviation of the logarithm.
 func ParseLength(text string) (length, error) {
 	kind, rest, found := strings.Cut(text, ":")
 	if !found {
@@ -37,7 +37,7 @@ func ParseLength(text string) (length, error) {
 	return length{kind: kind, a: a, b: b}, nil
 }
 
-// String returns the format that ParseLength reads.
+// String returns the input of ParseLength.
 func (l length) String() string {
 	a, b := strconv.FormatFloat(l.a, 'f', -1, 64), strconv.FormatFloat(l.b, 'f', -1, 64)
 	switch l.kind {
@@ -49,7 +49,8 @@ func (l length) String() string {
 	return a
 }
 
-// draw returns a length of at least 1. A lognormal length is limited to 20 times its median.
+// draw returns a random length, which is at least 1. A lognormal length is at most 20 times its
+// median.
 func (l length) draw(rng *rand.Rand) int {
 	switch l.kind {
 	case "uniform":

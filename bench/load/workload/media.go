@@ -12,7 +12,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// media holds the images and the audio of a workload, created once.
+// media contains the images and the audio of a workload.
 type media struct {
 	images [][]byte // data URLs
 	audio  []byte   // a WAV file
@@ -43,7 +43,6 @@ func newMedia(s *Spec) (*media, error) {
 	return m, nil
 }
 
-// pick returns n images.
 func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	var out [][]byte
 	for range n {
@@ -52,8 +51,8 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	return out
 }
 
-// dataURL returns a picture of soft colours with some grain. It has about as many bytes as a
-// photograph with as many pixels.
+// dataURL returns an image with soft colours and some grain, as a data URL. It has about as many
+// bytes as a photograph of the same size.
 func dataURL(rng *rand.Rand) ([]byte, error) {
 	const w, h = 512, 512
 	img := image.NewRGBA(image.Rect(0, 0, w, h))

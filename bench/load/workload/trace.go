@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// TraceBlock is the number of tokens that one hash id of a trace stands for.
+// TraceBlock is the number of tokens per hash id of a trace.
 const TraceBlock = 512
 
-// agentBlock is the number of tokens in a block of a recorded session.
+// agentBlock is the number of tokens per block of a recorded session.
 const agentBlock = 64
 
-// The limits of a trace.
+// Limits for a trace.
 const (
-	maxTraceTime   = 366 * 24 * time.Hour // the longest replay
-	maxTraceStamp  = 9e12                 // largest timestamp in ms, which may be Unix time
-	maxTraceTokens = 10_000_000           // most tokens of a prompt: some 50 MB
+	maxTraceTime   = 366 * 24 * time.Hour // longest replay
+	maxTraceStamp  = 9e12                 // largest timestamp in ms; it may be Unix time
+	maxTraceTokens = 10_000_000           // tokens of a prompt, some 50 MB
 	maxTracePause  = 5 * time.Minute      // longest pause of a person or a tool
-	traceSpread    = time.Minute          // the time within which recorded sessions without their own times start
+	traceSpread    = time.Minute          // sessions without recorded times start within this time
 )
 
-// Call is a request of a trace.
+// Call is a request in a trace.
 type Call struct {
-	// At is the time of the call, counted from the first call. It has no meaning for a call that
-	// follows another call of its session: such a call is due Think after the answer to the call
-	// with the index After.
+	// At is the time of the call, measured from the first call. For a call that follows another
+	// call in its session, At has no meaning. Such a call is due Think after the response to the
+	// call with index After.
 	At      time.Duration
 	After   int // negative: none
 	Think   time.Duration
-	In, Out int     // tokens
-	Blocks  []int64 // of the prompt, TraceBlock tokens each; empty: nothing is shared
-	// Session is the conversation. The trace names the session, or the reader infers it from the
-	// prompt that this call continues. It is empty if unknown.
+	In, Out int     // in tokens
+	Blocks  []int64 // blocks of the prompt, TraceBlock tokens each; empty: nothing is shared
+	// Session is the conversation to which the call belongs, or "" if unknown. The trace names it,
+	// or the reader infers it from the prompt that this call continues.
 	Session string
 }
 
-// ReadTrace reads a trace. Errors are usage errors.
+// ReadTrace reads a trace. Its errors are usage errors.
 func ReadTrace(path string) ([]Call, error) {
 	d, err := readDataset("trace", path)
 	if err != nil {
@@ -52,27 +52,27 @@ func ReadTrace(path string) ([]Call, error) {
 	return out, nil
 }
 
-// traceReader reads the lines of a trace in one of two formats: calls with times, or sessions whose
-// calls follow each other.
+// traceReader reads the lines of a trace in one of two formats: calls with times, or sessions in
+// which one call follows another.
 type traceReader struct {
 	calls    int
-	headed   bool                     // its first line described the format
-	sessions map[string]*agentSession // of the second format; nil: none seen
+	headed   bool                     // the first line described the format
+	sessions map[string]*agentSession // of the second format; nil: none read
 	roots    []int                    // first calls of sessions that are not sub-agents
-	ids      int64                    // number of blocks assigned so far
+	ids      int64                    // number of assigned block ids
 	last     time.Duration
-	lines    map[string]string // maps the prompt so far to its session
+	lines    map[string]string // maps a prompt to its session
 }
 
-// agentSession is a recorded session read so far.
+// agentSession is a recorded session, as far as it has been read.
 type agentSession struct {
-	entries []int // indexes of its calls
+	entries []int // indices of the session's calls
 	at, end []time.Duration
 	tokens  []int
 	blocks  [][]int64
 }
 
-// read reads one line. It returns use = false for a first line that only describes the format.
+// read reads one line. use is false for a first line that only describes the format.
 func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Timestamp    *float64
@@ -118,7 +118,7 @@ func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	return e, err == nil, err
 }
 
-// sessionOK reports whether a session's name is valid as a header.
+// sessionOK reports whether a session name is valid in a header.
 func sessionOK(name string) bool {
 	return len(name) <= 128 && !strings.ContainsFunc(name, func(c rune) bool { return c < '!' || c > '~' })
 }
@@ -130,9 +130,9 @@ func lengths(in, out int) bool {
 }
 
 // continued returns the session of a call that names none. It is the session of the last call whose
-// full blocks are a prefix of this prompt. There must be at least two such blocks, because one
-// block may be a preamble that all calls share. Otherwise it is a new session. It is "" for a
-// prompt that is too short to tell.
+// full blocks are a prefix of this prompt. There must be at least two full blocks, because a single
+// block may be a preamble that all calls share. If there is no such call, the result is a new
+// session. If the prompt is too short to decide, the result is "".
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -158,22 +158,22 @@ func (r *traceReader) continued(c *Call) string {
 	return session
 }
 
-// agentCall is a line of a recorded session.
+// agentCall is a line in a recorded session.
 type agentCall struct {
-	S     *string  // the session; x/1 belongs to a sub-agent of x
+	S     *string  // session; x/1 is a sub-agent of x
 	I     int      // number within the session
-	T     *float64 // seconds from the start of the session, or of its parent
-	API   float64  // recorded duration, in seconds
-	Think float64  // recorded pause before the call, in seconds
-	In    int      // tokens
+	T     *float64 // seconds since the session or its parent started
+	API   float64  // recorded duration in seconds
+	Think float64  // recorded pause before the call in seconds
+	In    int      // in tokens
 	Out   int
-	From  *int // the session's call that has the same prefix; negative: none
-	Keep  int  // number of blocks shared with it
-	Sys   int  // tokens of the tools and the system prompt; only in the first call
+	From  *int // the call of the session with the same prefix; negative: none
+	Keep  int  // number of blocks shared with that call
+	Sys   int  // tokens of the tools and the system prompt; set only in the first call
 }
 
-// agent schedules a call of a recorded session after the session's previous call. It schedules a
-// sub-agent's first call after the last of its parent's calls that started earlier.
+// agent schedules a call of a recorded session so that it follows the session's previous call. The
+// first call of a sub-agent follows the last of its parent's calls that started earlier.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -226,11 +226,12 @@ func spanOK(s float64) bool { return s >= 0 && s <= maxTraceTime.Seconds() }
 
 func span(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
-// systemBlocks is the number of block ids reserved for the prefix that all recorded sessions share.
+// systemBlocks is how many block ids are reserved for the prefix that all recorded sessions share.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
-// agentBlocks assigns ids to a prompt's blocks. A block keeps its id if it lies completely within
-// the kept prefix of the prompt or, after a new prefix, within the system prompt.
+// agentBlocks assigns ids to the blocks of a prompt. A block keeps its id if it lies completely
+// within the part of the prompt that is kept. If the prompt has a new prefix, this part is the
+// system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {
@@ -248,7 +249,7 @@ func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []in
 	return out
 }
 
-// length returns the duration of a trace, from the calls that have times.
+// length returns the duration of a trace, based on the calls that have times.
 func (d *dataset) length() time.Duration {
 	last := time.Duration(0)
 	for i := range d.entries {
@@ -257,7 +258,7 @@ func (d *dataset) length() time.Duration {
 	return last
 }
 
-// finish assigns times to sessions without any: they start one after another, within a minute.
+// finish assigns a start time within traceSpread to each session that has none.
 func (r *traceReader) finish(entries []entry) {
 	for i, first := range r.roots {
 		entries[first].At = traceSpread * time.Duration(i) / time.Duration(len(r.roots))

@@ -30,16 +30,16 @@ func timed(at, in int, session string, blocks ...int) string {
 }
 
 // TestSessionsOfATrace checks that a line belongs to the session that it names, or to the session
-// of the earlier call whose full blocks begin its prompt. A common prefix of one block, or a prefix
-// that continued differently, does not make a session.
+// of the earlier call whose full blocks begin its prompt. A common prefix of one block does not
+// make a session, nor does a prefix that was continued differently.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
 		timed(0, 1600, "", 0, 1, 2, 3),        // three full blocks and a partial one
 		timed(1, 1600, "", 0, 4, 5, 6),        // shares only the preamble
 		timed(2, 2600, "", 0, 1, 2, 7, 8, 9),  // continues the first
-		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // continued differently after two blocks
-		timed(4, 400, "", 0),                  // too short to tell
+		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // continues differently after two blocks
+		timed(4, 400, "", 0),                  // too short to decide
 		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third, whose last full block is 8
 		timed(6, 1600, "named", 0, 1, 2, 3),
 	)
@@ -55,8 +55,8 @@ func TestSessionsOfATrace(t *testing.T) {
 	}
 }
 
-// TestRecordedSessions checks that the calls of a session follow each other, a sub-agent follows
-// its parent, and blocks are shared as the lines say.
+// TestRecordedSessions checks that the calls of a session follow each other, that a sub-agent
+// follows its parent, and that calls share blocks as the lines state.
 func TestRecordedSessions(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -77,10 +77,10 @@ func TestRecordedSessions(t *testing.T) {
 		t.Errorf("two sessions begin at %v and %v; the sub-agent is %q", calls[0].At, calls[4].At, calls[3].Session)
 	}
 	for _, c := range []struct{ a, b, shared int }{
-		{0, 1, 3}, // 31 blocks of 64 tokens are three of 512
+		{0, 1, 3}, // 31 blocks of 64 tokens make three blocks of 512
 		{0, 2, 4},
 		{1, 2, 3},
-		{0, 3, 1}, // as much of the system prompt as both have in full blocks
+		{0, 3, 1}, // the full blocks of the system prompt that both have
 		{0, 4, 2},
 	} {
 		a, b, n := calls[c.a].Blocks, calls[c.b].Blocks, 0
@@ -96,7 +96,7 @@ func TestRecordedSessions(t *testing.T) {
 	}
 }
 
-// TestTraceErrors checks that the error for a bad line names the line.
+// TestTraceErrors checks that the error for an invalid line contains the line number.
 func TestTraceErrors(t *testing.T) {
 	first := `{"s":"a","i":0,"t":0,"in":640,"out":5}`
 	for text, want := range map[string]string{

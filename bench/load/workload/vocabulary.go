@@ -9,11 +9,11 @@ import (
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// vocabulary are common short English words. With the space before it, each is one token in nearly
-// every current vocabulary.
+// vocabulary contains common short English words. With a leading space, each is a single token in
+// nearly every current vocabulary.
 var vocabulary = strings.Fields(vocabularyText)
 
-// appendWords appends n words of the vocabulary, each followed by a space.
+// appendWords appends n random words, each followed by a space.
 func appendWords(dst []byte, rng *rand.Rand, n int) []byte {
 	for range n {
 		dst = append(append(dst, vocabulary[rng.IntN(len(vocabulary))]...), ' ')

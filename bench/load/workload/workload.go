@@ -15,12 +15,12 @@ import (
 	"penstock/bench/load/client"
 )
 
-// Spec describes the requests.
+// Spec describes the requests of a run.
 type Spec struct {
 	Seed        uint64
 	Mix         []Share
 	In, Out     length
-	OwnOut      bool // Out was given and overrides the data set
+	OwnOut      bool // Out overrides the data set
 	Dataset     string
 	Path        string // file of the data set; empty: prompts are generated
 	TimeScale   float64
@@ -44,34 +44,34 @@ type Share struct {
 	Weight float64
 }
 
-// Workload creates requests. The n-th request depends only on seed, nonce and n, not on when it is
-// requested. It is safe for concurrent use once prepared.
+// Workload creates requests. The n-th request depends only on seed, nonce and n. After the
+// preflight, a Workload is safe for concurrent use.
 type Workload struct {
 	spec  *Spec
 	Model string // model of the run
 	Other string // model of the second target; empty: the same
-	Nonce string // before each prompt; empty with AllowCache
+	Nonce string // text that precedes each prompt; empty with AllowCache
 	data  *dataset
-	texts map[*client.Dialect][]byte // maps a dialect to its tools in that dialect's form
+	texts map[*client.Dialect][]byte // tools by dialect, in the dialect's format
 	media *media
-	// Unstreamed marks the dialects whose answers the target does not stream. The preflight sets it.
+	// Unstreamed contains the dialects in which the target does not stream. The preflight sets it.
 	Unstreamed map[*client.Dialect]bool
 
-	// WordsPerToken converts a length in tokens to words; the preflight measures it.
+	// WordsPerToken converts lengths in tokens to words. The preflight measures it.
 	WordsPerToken float64
 
 	roots     []int         // entries of a trace that have a time
-	followers map[int][]int // entries of a trace that follow another one
+	followers map[int][]int // entries of a trace that follow another entry
 
 	mu   sync.Mutex
 	next int // id of the next session
 }
 
-// New prepares a workload. Errors are usage errors.
+// New returns a workload. Its errors are usage errors.
 func New(s *Spec) (*Workload, error) {
 	w := &Workload{spec: s, WordsPerToken: 1, texts: map[*client.Dialect][]byte{}, Unstreamed: map[*client.Dialect]bool{}}
 	if !s.AllowCache {
-		w.Nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // differs for each run, unlike the seed
+		w.Nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // unlike the seed, it differs between runs
 	}
 	var err error
 	if s.Path != "" {
@@ -101,13 +101,13 @@ func New(s *Spec) (*Workload, error) {
 	return w, nil
 }
 
-// Rng returns the source of all randomness in the n-th session.
+// Rng returns the source of randomness of the n-th session.
 func (w *Workload) Rng(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
 
-// Take creates the first request of the next session. With two targets, sessions come in pairs that
-// differ only in the nonce; the target that comes first is drawn for each pair.
+// Take creates the first request of the next session. If there are two targets, sessions come in
+// pairs that differ only in the nonce. Which target comes first is random.
 func (w *Workload) Take() *client.Request {
 	w.mu.Lock()
 	n := w.next
@@ -119,7 +119,8 @@ func (w *Workload) Take() *client.Request {
 	return w.take(n)
 }
 
-// Follower is a call of a trace that is due Think after the answer to another call of its session.
+// Follower is a call in a trace that is due when Think has passed since the response to another
+// call of its session.
 type Follower struct {
 	Request *client.Request
 	Think   time.Duration
@@ -163,14 +164,13 @@ func (w *Workload) take(n int) *client.Request {
 	return q
 }
 
-// Streams reports whether answers of a dialect are requested as streams.
+// Streams reports whether responses in a dialect are requested as streams.
 func (w *Workload) Streams(d *client.Dialect) bool {
 	return d.Streams && !w.spec.NoStream && !w.Unstreamed[d]
 }
 
 var ignoreEOS = []byte(`,"ignore_eos":true`)
 
-// fill fills in the contents of the request.
 func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 	q.Stream = w.Streams(q.D)
 	if w.spec.IgnoreEOS {
@@ -232,7 +232,8 @@ func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words 
 	return q
 }
 
-// TracePacer returns a pacer that replays the times of the trace's first count lines; 0: all.
+// TracePacer returns a pacer that replays the first count lines of the trace, or all lines if count
+// is 0.
 func (w *Workload) TracePacer(count int) *Trace {
 	var times []time.Duration
 	for _, i := range w.roots {
@@ -244,9 +245,9 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag returns a request's mark, which no cache holds. The mark starts with the characters that
-// differ, so that not even its last characters are found in a cache. The two prompts of a pair have
-// different marks, because one prompt would otherwise warm the cache for the other.
+// tag returns a request's mark, which no cache contains. The characters that differ come first, so
+// that not even the end of the mark is in a cache. The two prompts of a pair have different marks.
+// Otherwise one prompt would warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -256,8 +257,7 @@ func (w *Workload) tag(q *client.Request) string {
 	return strconv.FormatUint(h.Sum64(), 36) + " "
 }
 
-// shared() returns the mark of a prefix, which is the same for all requests of the run to one
-// target.
+// shared returns the mark of a prefix, which all requests of the run to one target have in common.
 func (w *Workload) shared(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -265,7 +265,6 @@ func (w *Workload) shared(q *client.Request) string {
 	return w.Nonce + strconv.Itoa(q.Target) + " "
 }
 
-// words returns words for n tokens after the tag.
 func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
 	count := max(1, int(math.Round(float64(n)*w.WordsPerToken)))
 	out := make([]byte, 0, len(tag)+6*count)
@@ -273,7 +272,7 @@ func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
 	return out[:len(out)-1]
 }
 
-// prefix returns the shared prefix with which the session starts, or nil.
+// prefix returns the shared prefix of a session, or nil.
 func (w *Workload) prefix(id int, tag string) []byte {
 	if w.spec.PrefixLen == 0 {
 		return nil
@@ -282,8 +281,8 @@ func (w *Workload) prefix(id int, tag string) []byte {
 	return w.words(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
 }
 
-// traced creates the prompt of a trace's line: equal hash ids give equal blocks of text, so that
-// requests share the same blocks as in the recording.
+// traced creates the prompt for a line of the trace. Equal hash ids result in equal blocks of text,
+// so requests share the same blocks as in the recording.
 func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	if len(e.Blocks) == 0 {
 		return w.words(tag, w.Rng(id), e.In)
@@ -304,8 +303,8 @@ func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	return out
 }
 
-// Follow creates the next turn of a session from the reply to the last one; nil if the session is
-// over.
+// Follow creates the next turn of a session from the reply to the previous turn. It returns nil if
+// the session is over.
 func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 	s := q.Session
 	if s == nil || q.Turn+1 >= s.Turns {
@@ -326,7 +325,7 @@ func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 		answer.Results = append(answer.Results, client.ToolResult{ID: bytes.Clone(c.ID), Text: w.words("", rng, 64)})
 	}
 	if len(said.Text) == 0 && len(said.Calls) == 0 {
-		said.Text = []byte("(nothing)") // no dialect accepts an empty reply in a history
+		said.Text = []byte("(nothing)") // no dialect accepts an empty message in the history
 	}
 	s.History = append(s.History, said)
 	if len(answer.Results) > 0 {

@@ -1,10 +1,10 @@
-// Package audio implements the audio of a simulated engine: the multipart form with an audio file,
-// the made-up transcript, and the cheapest possible audio.
+// Package audio implements the audio formats of a simulated engine: multipart forms that contain an
+// audio file, made-up transcripts, and synthetic audio.
 //
-// No test listens, so speech is a sine tone or silent MP3 frames, made word by word. A test counts
-// bytes and pieces and checks times. A transcript depends only on a seed and the length of the
-// file. Package pages renders the transcript with templates, including the blanks that distinguish
-// whisper.cpp's server from other engines.
+// No test listens to the audio. Speech is therefore a sine tone or silent MP3 frames, which are
+// cheap to make. Tests count bytes and pieces and check times. A transcript depends only on a seed
+// and the length of the file. Package pages renders the transcript with templates. It also
+// reproduces the whitespace that distinguishes whisper.cpp's server from other engines.
 //
-// Package sim decides how fast a word is spoken or heard.
+// Package sim determines the speed at which words are spoken or transcribed.
 package audio

@@ -9,8 +9,7 @@ import (
 	"mime/multipart"
 )
 
-// IsAudio reports whether the first bytes belong to an audio file that whisper.cpp's server can
-// decode.
+// IsAudio reports whether b starts like an audio file that whisper.cpp's server can decode.
 func IsAudio(b []byte) bool {
 	for _, magic := range []string{"RIFF", "ID3", "\xff\xfb", "\xff\xf3", "fLaC", "OggS"} {
 		if bytes.HasPrefix(b, []byte(magic)) {
@@ -20,14 +19,14 @@ func IsAudio(b []byte) bool {
 	return false
 }
 
-// Form is a multipart form with one file. It shares no memory with the body.
+// Form is a multipart form with one file. It shares no memory with the request body.
 type Form struct {
 	File   []byte
 	Fields map[string]string
 	Words  string // timestamp_granularities
 }
 
-// ReadForm reads a multipart body.
+// ReadForm parses a multipart body with the given Content-Type.
 func ReadForm(ctype string, body []byte) (*Form, error) {
 	kind, params, err := mime.ParseMediaType(ctype)
 	if err != nil {
@@ -40,7 +39,7 @@ func ReadForm(ctype string, body []byte) (*Form, error) {
 	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for {
 		p, err := r.NextRawPart()
-		if err == io.EOF { //nolint:errorlint // wrapped, it is a form that ends early
+		if err == io.EOF { //nolint:errorlint // if it is wrapped, the form ends early
 			return f, nil
 		}
 		if err != nil {
@@ -61,8 +60,8 @@ func ReadForm(ctype string, body []byte) (*Form, error) {
 	}
 }
 
-// Seconds returns the length of the audio: from the WAV header, otherwise estimated at 16 KB per
-// second.
+// Seconds returns the length of the audio. A WAV header contains the exact length. For other
+// formats, the length is estimated at 16 KB per second.
 func (f *Form) Seconds() float64 {
 	b := f.File
 	if len(b) > 44 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WAVE" {

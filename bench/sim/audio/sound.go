@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The encoding of the audio.
+// Encoding of the audio.
 const (
 	SampleRate = 24000
-	WordTime   = 60 * time.Millisecond // of speech
+	WordTime   = 60 * time.Millisecond // duration of a spoken word
 )
 
-// WAVHeader returns the header of a WAV file of unknown length: 16 bit, one channel.
+// WAVHeader returns the header of a 16-bit mono WAV file of unknown length.
 func WAVHeader() []byte {
 	b := append([]byte(nil), "RIFF\xff\xff\xff\xffWAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"...)
 	b = binary.LittleEndian.AppendUint32(b, SampleRate)
@@ -21,10 +21,10 @@ func WAVHeader() []byte {
 	return append(b, "\x02\x00\x10\x00data\xff\xff\xff\xff"...)
 }
 
-// Tone is a sine wave that continues from piece to piece.
+// Tone is a sine wave. Its phase continues from one piece of audio to the next.
 type Tone struct{ phase, Step float64 }
 
-// Next returns the next n samples, 16 bit each.
+// Next returns the next n samples, which have 16 bits each.
 func (t *Tone) Next(n int) []byte {
 	b := make([]byte, 0, 2*n)
 	for range n {
@@ -34,7 +34,7 @@ func (t *Tone) Next(n int) []byte {
 	return b
 }
 
-// SilentFrames returns n silent frames of MPEG-1 layer III at 128 kbit/s and 44.1 kHz.
+// SilentFrames returns n silent MP3 frames at 128 kbit/s and 44.1 kHz.
 func SilentFrames(n int) []byte {
 	frame := make([]byte, 417)
 	copy(frame, "\xff\xfb\x90\xc4")

@@ -7,21 +7,21 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Line is one segment of a transcript.
+// Line is a segment of a transcript.
 type Line struct {
-	Number     int // from 1
+	Number     int // counting from 1
 	Start, End float64
 	Text       string
 	Words      []Word
 }
 
-// Word is a word of a line with its times.
+// Word is a word in a line, with its start and end in seconds.
 type Word struct {
 	Start, End float64
 	Text       string
 }
 
-// InventLines makes up a transcript: about two words per second, and a segment for every five
+// InventLines makes up a transcript with about two words per second and a segment for every five
 // seconds.
 func InventLines(seed uint64, seconds float64) []Line {
 	s := textgen.New(seed)
@@ -46,16 +46,16 @@ type Transcript struct {
 	Lines    []Line
 	Seconds  float64
 	Language string
-	Words    bool // words have times, in verbose_json
-	Whisper  bool // as in whisper.cpp's server: its blanks, its Content-Types, and always words
+	Words    bool // verbose_json lists the words and their times
+	Whisper  bool // imitates whisper.cpp's server: whitespace, Content-Types, and word times in every verbose_json
 
-	// Derived values, filled in by Finish.
+	// Finish sets the following fields.
 	Text         string
-	Lead         string // before a line
+	Lead         string // whitespace before each line
 	WholeSeconds int
 }
 
-// Count returns the number of spoken words.
+// Count returns the number of words.
 func (t *Transcript) Count() int {
 	n := 0
 	for _, l := range t.Lines {
@@ -64,7 +64,7 @@ func (t *Transcript) Count() int {
 	return n
 }
 
-// Finish fills in the derived values that templates need.
+// Finish sets the fields that templates need and that follow from the other fields.
 func (t *Transcript) Finish() {
 	between, behind := " ", ""
 	if t.Whisper {

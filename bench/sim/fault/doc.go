@@ -1,13 +1,13 @@
-// Package fault describes, as data, what can go wrong with a simulated engine: each fault's name
-// and parameters, when it happens, and its effect on an answer.
+// Package fault describes the faults of a simulated engine as data. Each fault has a name,
+// parameters, a schedule and effects on a response.
 //
-// A fault is a section of faults.txtar: a name with parameters, a line of description, and Effects
-// members as JSON, which may depend on a parameter. The usage line also defines how parameters are
-// read. Most members change how heads, bodies and streams are written. The other members are Steps,
-// a short script that replaces an answer or runs in the middle of it. Faults that affect different
-// things can therefore be combined ("crlf+split+no-done"), and no code path of the simulator needs
-// a misbehaving copy.
+// A fault is a section in faults.txtar. It consists of a name with parameters, a line of
+// description, and Effects members as JSON, which may depend on a parameter. The usage line also
+// defines how the parameters are parsed. Most members change how heads, bodies and streams are
+// written. The other members contain Steps, which are a short script that replaces a response or
+// runs in the middle of it. Faults that have different effects can therefore be combined
+// ("crlf+split+no-done"), and no part of the simulator needs a faulty copy.
 //
-// The package reads specs and decides which requests they affect. It does not know which code
-// performs an effect, or on which socket.
+// The package parses specs and decides which requests they affect. It does not depend on the code
+// that performs an effect, or on the socket.
 package fault

@@ -7,51 +7,51 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Effects describes how one exchange misbehaves. With the zero value it does not misbehave. It does
-// not change after Parse.
+// Effects describes the faults in one exchange. The zero value has no effects. Effects do not
+// change after Parse.
 type Effects struct {
 	Accept    Accept        // treatment of a new connection
-	Delay     time.Duration // before anything else
-	Early     bool          // 413 before the body is read, then the connection ends
-	Linger    bool          // Early: after the FIN, all further bytes are read and discarded
-	Take      []Step        // replaces the whole answer
-	Hold      bool          // takes a slot and never answers
-	Pages     bool          // without a path, affects pages instead of inference
-	AwaitIdle bool          // pages are not answered while a request runs
-	Wedge     time.Duration // time for which the whole engine stalls after this request
+	Delay     time.Duration // delay before the request is processed
+	Early     bool          // send 413 before the body is read, and then close the connection
+	Linger    bool          // with Early: discard all bytes that arrive after the FIN
+	Take      []Step        // replaces the whole response
+	Hold      bool          // occupy a slot and never respond
+	Pages     bool          // if no path is given, affect pages instead of inference
+	AwaitIdle bool          // answer pages only while no request runs
+	Wedge     time.Duration // how long the whole engine stalls after this request
 
-	// The following are times without a byte.
-	Prefill time.Duration // duration of reading the prompt; 0: the usual
+	// Fields that delay the first byte.
+	Prefill time.Duration // duration of the prefill; 0: the usual duration
 	Chunks  int           // chunks of the prompt, each of which advances the counters
 
-	// The following concern the answer's head and framing.
+	// Fields that affect the head and the framing.
 	Interim, InterimCode int
 	Status               int
-	Lines                string // further header lines
-	Filler               int    // bytes of header lines that come last
-	OneFiller            bool   // in one line
+	Lines                string // additional header lines
+	Filler               int    // size of additional header lines at the end of the head, in bytes
+	OneFiller            bool   // put the filler in one line
 	Framing              Framing
 	Long                 int // bytes that LongLength adds
 	DripHead, DripBody   time.Duration
 	Gzip                 bool
 	Surplus              string
-	Second               time.Duration // a second reply follows the answer within this time; 0: no reply
-	Quit                 string        // keepalive-close: now, next, next-reset
+	Second               time.Duration // a second response follows within this time; 0: none
+	Quit                 string        // keepalive-close: now, next or next-reset
 	QuitDelay            time.Duration
-	Piece                int // largest piece in which the body is sent; 0: as written
+	Piece                int // size of the largest piece of the body; 0: unchanged
 	PieceGap             time.Duration
 
-	// The following concern an unstreamed answer's body.
-	Plain  *Step // OpBody, OpHalf or OpError, which replaces it
-	Pad    int   // minimum size of the body, reached with a filler member; also for errors
+	// Fields that affect the body of an unstreamed response.
+	Plain  *Step // OpBody, OpHalf or OpError, which replaces the body
+	Pad    int   // minimum size of the body, including error bodies; a filler member makes up the size
 	PadEnd bool  // the filler is the last member
 
-	// The following concern a stream.
+	// Fields that affect a stream.
 	Form       wire.EventFormat
 	Incidents  []Incident
 	NoDone     bool
 	NoFinish   bool
-	Ghost      bool // NoFinish as in Ollama: one more chunk with no model and no text
+	Ghost      bool // with NoFinish: one more chunk without model and text, as in Ollama
 	Flip       Flip
 	StreamType string // Content-Type of a stream; empty: the engine's
 	Usage      Usage
@@ -63,35 +63,35 @@ type Effects struct {
 	BadArgs    bool
 }
 
-// Accept is the treatment of a connection before its first request.
+// Accept is how a connection is treated before its first request.
 type Accept string
 
-// The treatments of a connection.
+// Values of Accept.
 const (
 	AcceptNormally Accept = ""
-	AcceptReset    Accept = "reset"  // RST at once
-	AcceptUnread   Accept = "unread" // held, with a small receive window, and never read
+	AcceptReset    Accept = "reset"  // immediate RST
+	AcceptUnread   Accept = "unread" // open with a small receive window, and never read
 )
 
-// Framing is the way in which the end of an answer's body is indicated.
+// Framing determines how the end of a response body is marked.
 type Framing string
 
-// The framings.
+// Values of Framing.
 const (
 	ByDefault   Framing = ""
 	ByLength    Framing = "length"        // Content-Length
 	ByChunks    Framing = "chunks"        // Transfer-Encoding: chunked
 	ByClose     Framing = "close"         // FIN
-	TwoLengths  Framing = "two-lengths"   // two different lengths
-	SameLengths Framing = "same-lengths"  // two equal lengths
-	TEAndLength Framing = "te-and-length" // a length and chunks
+	TwoLengths  Framing = "two-lengths"   // two different Content-Lengths
+	SameLengths Framing = "same-lengths"  // two equal Content-Lengths
+	TEAndLength Framing = "te-and-length" // Content-Length and chunks
 	LongLength  Framing = "long-length"   // a Content-Length that is too large
 )
 
-// Usage is the way in which token counts are reported.
+// Usage determines which chunks contain token counts.
 type Usage string
 
-// The ways of reporting usage.
+// Values of Usage.
 const (
 	UsageAsked    Usage = ""
 	UsageEvery    Usage = "every"
@@ -100,61 +100,61 @@ const (
 	UsageUnasked  Usage = "unasked"
 )
 
-// Flip is an answer in a format that was not requested.
+// Flip is a response in a format that was not requested.
 type Flip string
 
-// The formats.
+// Values of Flip.
 const (
 	FlipNone   Flip = ""
 	FlipStream Flip = "stream"
 	FlipPlain  Flip = "plain"
 )
 
-// Incident happens before event At + 1, or in the middle of an unstreamed body.
+// Incident is a fault before event At + 1 of a stream, or in the middle of an unstreamed body.
 type Incident struct {
 	At         int
 	StreamOnly bool
-	GoOn       bool // the answer continues afterwards
+	GoOn       bool // continue the response after the fault
 	Steps      []Step
 }
 
-// Step is one action on an answer or its connection.
+// Step is one action on a response or its connection.
 type Step struct {
 	Op     Op
-	Text   string // bytes, a body, a message
-	Type   string // Content-Type of OpReply; type of OpError
+	Text   string // bytes, a body or a message
+	Type   string // Content-Type of OpReply, or error type of OpError
 	Status int
 	N      int
 	For    time.Duration
 }
 
-// Message returns the text of an error.
+// Message returns the error text, which is Text or, if that is empty, the text for Status.
 func (s *Step) Message() string { return cmp.Or(s.Text, StatusText(s.Status)) }
 
 // Op is the action of a Step.
 type Op string
 
-// The actions of a Step. Some of them end the answer.
+// Actions of a Step. Some actions end the response.
 const (
-	OpSend      Op = "send"       // Text to the socket, without framing; ends the answer
-	OpFlush     Op = "flush"      // sends the bytes built so far
-	OpWait      Op = "wait"       // waits for For
-	OpReset     Op = "reset"      // RST; ends the answer
-	OpClose     Op = "close"      // FIN; ends the answer
-	OpHang      Op = "hang"       // until the client leaves, with a comment every For unless that is 0; ends the answer
-	OpForget    Op = "forget"     // frees the request's slot for others
-	OpWork      Op = "work"       // generates tokens for For, and sends none
-	OpReply     Op = "reply"      // a whole answer of Status, Type ("json": the engine's), Text; {url} in Lines filled in
-	OpError     Op = "error"      // an error of Status, Text and Type in the engine's form; without Text, its usual one
-	OpPage      Op = "page"       // an HTML page of Status that names a host
+	OpSend      Op = "send"       // write Text to the socket without framing; ends the response
+	OpFlush     Op = "flush"      // send the buffered bytes
+	OpWait      Op = "wait"       // wait for the duration For
+	OpReset     Op = "reset"      // RST; ends the response
+	OpClose     Op = "close"      // FIN; ends the response
+	OpHang      Op = "hang"       // hang until the client leaves, and send a comment every For if For is not 0; ends the response
+	OpForget    Op = "forget"     // free the request's slot
+	OpWork      Op = "work"       // generate tokens for the duration For without sending them
+	OpReply     Op = "reply"      // a complete response with Status, Type ("json" means the engine's) and Text; {url} in Lines is replaced
+	OpError     Op = "error"      // the engine's error with Status, Text and Type; if Text is empty, with its usual message
+	OpPage      Op = "page"       // an HTML page with Status that contains a host name
 	OpHalf      Op = "half"       // the first half of the body
 	OpNoContent Op = "no-content" // 204
-	OpHead      Op = "head"       // the head of a JSON answer of unknown length
+	OpHead      Op = "head"       // the head of a JSON response of unknown length
 	OpBody      Op = "body"       // Text as part of the body
-	OpRepeat    Op = "repeat"     // N times Text in the body's framing, until the client leaves; ends the answer
+	OpRepeat    Op = "repeat"     // Text N times in the framing of the body, until the client leaves; ends the response
 	OpBomb      Op = "bomb"       // N megabytes of zeros, compressed
 	OpEvent     Op = "event"      // Text as an event, N times or once
 	OpContent   Op = "content"    // an event with N letters of content
 	OpStreamEnd Op = "stream-end" // an error event, then [DONE] if N is 1 (0: no; negative: like the engine)
-	OpFinish    Op = "finish"     // the regular end of the answer
+	OpFinish    Op = "finish"     // the regular end of the response
 )

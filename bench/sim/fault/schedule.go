@@ -9,29 +9,29 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Fault is an injected fault with its schedule.
+// Fault is an injected fault and its schedule.
 type Fault struct {
-	// Spec is NAME[=VALUE][;param=value…], several joined by "+": "cut-after=3",
-	// "status=503;retry-after=2", "crlf+no-done". Rows lists the names. Every fault takes
-	// delay=DURATION, a wait before it.
+	// Spec is NAME[=VALUE][;param=value…]. Specs can be joined with "+": "cut-after=3",
+	// "status=503;retry-after=2", "crlf+no-done". Names returns the valid names. Every fault
+	// accepts the parameter delay=DURATION, which is a wait before the fault.
 	Spec string `json:"fault"`
-	// Count is the number of requests (or connections, for refuse and noread) that it affects; 0:
-	// all.
+	// Count is how many requests are affected (or connections, for refuse and noread). 0 means all.
 	Count int `json:"count"`
-	// After is the number of requests that pass before the first one that the fault affects.
+	// After is how many requests pass before the fault affects the first one.
 	After int `json:"after"`
-	// Share is the fraction of requests that it affects, 0 to 1; 0 means all.
+	// Share is the fraction of requests that the fault affects, from 0 to 1. 0 means all.
 	Share float64 `json:"share"`
-	// Path limits it to paths with this prefix; "*" means every path. Empty means inference only,
-	// so that health, models and metrics keep answering. The faults "refuse" and "noread" happen
-	// before the path is known, so they affect every connection.
+	// Path limits the fault to paths that start with this prefix. "*" means every path. If it is
+	// empty, the fault affects only inference, so health, models and metrics remain available. The
+	// faults "refuse" and "noread" happen before the path is known, so they affect every
+	// connection.
 	Path string `json:"path"`
 }
 
-// Schedule decides which requests get a fault: of the faults that apply to a request, the first one
-// is performed. The zero value has no faults.
+// Schedule decides which requests a fault affects. If more than one fault applies to a request, the
+// first is injected. The zero value contains no faults.
 type Schedule struct {
-	armed atomic.Bool // false: there are no faults
+	armed atomic.Bool // false if there are no faults
 	rng   atomic.Uint64
 	mu    sync.Mutex
 	list  []*scheduled
@@ -46,7 +46,7 @@ type scheduled struct {
 // Seed sets the seed of the random draws for Share.
 func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
 
-// Load replaces the faults. Faults with an empty Spec are ignored.
+// Load replaces the faults. It ignores faults with an empty Spec.
 func (s *Schedule) Load(faults ...Fault) error {
 	var list []*scheduled
 	for _, f := range faults {
@@ -69,12 +69,13 @@ func (s *Schedule) Load(faults ...Fault) error {
 	return nil
 }
 
-// Accepted returns the fault for a new connection; nil: none.
+// Accepted returns the fault for a new connection, or nil if there is none.
 func (s *Schedule) Accepted() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// Requested returns the fault for a request, or nil. work says whether the request is inference.
+// Requested returns the fault for a request, or nil if there is none. work is true for inference
+// requests.
 func (s *Schedule) Requested(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {

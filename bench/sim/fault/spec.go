@@ -16,7 +16,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Parse reads a spec.
+// Parse parses a Fault.Spec.
 func Parse(spec string) (*Effects, error) {
 	all := new(Effects)
 	for one := range strings.SplitSeq(spec, "+") {
@@ -45,7 +45,6 @@ func Parse(spec string) (*Effects, error) {
 	return all, nil
 }
 
-// join adds a row's effects for the given parameters.
 func (e *Effects) join(r *row, given map[string]string) error {
 	values, err := r.values(given)
 	if err != nil {
@@ -73,7 +72,7 @@ func (e *Effects) join(r *row, given map[string]string) error {
 	return nil
 }
 
-// values returns the values for a row's parameters and for the other names that a row can use.
+// values returns the values of a row's parameters, and of the other names that the row may use.
 func (r *row) values(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
@@ -101,7 +100,7 @@ func (r *row) values(given map[string]string) (map[string]string, error) {
 	return values, nil
 }
 
-// add sets members. It appends incidents and header lines to the existing ones.
+// add sets the given members. Incidents and header lines are appended to the existing ones.
 func (e *Effects) add(members map[string]json.RawMessage) error {
 	text, err := json.Marshal(members)
 	if err != nil {
@@ -125,7 +124,8 @@ func (e *Effects) add(members map[string]json.RawMessage) error {
 
 var placeholder = regexp.MustCompile(`\$[a-z0-9-]+`)
 
-// fill replaces $name by values, and $5ms by nanoseconds.
+// fill replaces $name with the value of the parameter name, and $5ms with the number of
+// nanoseconds.
 func fill(members string, values map[string]string) []byte {
 	return placeholder.ReplaceAllFunc([]byte(members), func(name []byte) []byte {
 		if v, known := values[string(name[1:])]; known {
@@ -139,7 +139,7 @@ func fill(members string, values map[string]string) []byte {
 	})
 }
 
-// kind converts a parameter's value to its JSON form.
+// kind converts the value of a parameter to JSON.
 type kind func(said string) (string, error)
 
 func flag(said string) (string, error) {
@@ -178,7 +178,7 @@ func oneOf(words []string) kind {
 
 func text(said string) (string, error) { return said, nil }
 
-// Duration reads a duration ("250ms") or milliseconds.
+// Duration parses a duration ("250ms") or a number of milliseconds.
 func Duration(s string) (time.Duration, error) {
 	if ms, err := strconv.ParseFloat(s, 64); err == nil {
 		return time.Duration(ms * float64(time.Millisecond)), nil

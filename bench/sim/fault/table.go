@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// row is one fault: its name, its documented value and parameters, its description, and its
+// row describes a fault: its name, its documented value and parameters, its description and its
 // effects.
 type row struct {
 	name, usage, text string
@@ -17,15 +17,15 @@ type row struct {
 	effects           []effect
 }
 
-// param is a parameter, or the value after the fault's name.
+// param is a parameter, or the value that follows the name of the fault.
 type param struct {
 	name, def string
 	needed    bool
 	read      kind
 }
 
-// effect is a set of Effects members, as JSON, and the parameter value on which they depend: a
-// given value, or any non-empty value.
+// effect is a set of Effects members as JSON. If it names a parameter, it applies only if the
+// parameter has the given value or, if no value is given, any non-empty value.
 type effect struct{ param, value, members string }
 
 func (e *effect) applies(values map[string]string) bool {
@@ -42,9 +42,9 @@ func (e *effect) applies(values map[string]string) bool {
 //go:embed faults.txtar
 var faults string
 
-// table returns every fault, in the order of --faults: connections and times, the answer's head,
-// framing and unstreamed bodies, the middle of an answer, and then the many forms of a stream,
-// legal or not.
+// table returns all faults in the order in which --faults lists them. First come connections and
+// times, the head, framing and unstreamed bodies, and interruptions of a response. Then come the
+// many forms of a stream, legal or illegal.
 var table = sync.OnceValue(func() (rows []row) {
 	for section := range strings.SplitSeq(strings.TrimPrefix(faults, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
@@ -71,9 +71,9 @@ var (
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// declared returns the parameter for one usage, such as ";gap=100ms". The default determines which
-// values the parameter accepts: no default makes it a flag, and a word in capitals names the kind
-// of value.
+// declared parses the usage of one parameter, such as ";gap=100ms". The default determines which
+// values the parameter accepts. A parameter without a default is a flag, and a default in capitals
+// names the kind of value.
 func declared(usage string, needed bool) param {
 	name, def, has := strings.Cut(usage, "=")
 	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: text}
@@ -101,7 +101,7 @@ func declared(usage string, needed bool) param {
 	return p
 }
 
-// Text returns the table for display.
+// Text returns the table of faults for display.
 func Text() string {
 	var b strings.Builder
 	width := 0
@@ -124,7 +124,7 @@ func Text() string {
 	return b.String()
 }
 
-// Names returns the names of all faults, in the order of the table.
+// Names returns the names of all faults in the order of the table.
 func Names() (names []string) {
 	for _, f := range table() {
 		names = append(names, f.name)

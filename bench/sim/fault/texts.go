@@ -8,8 +8,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// ForgedText occurs in the second reply of the faults "surplus" and "second-reply", which must
-// never reach a client. Tests look for this text and for the texts that package profile leaks.
+// ForgedText is in the second response of the faults "surplus" and "second-reply". That response
+// must never reach a client. Tests look for this text, and for the texts that package profile
+// leaks.
 const ForgedText = "this reply was forged"
 
 // StatusText returns the text that engines send with a status.
@@ -35,14 +36,14 @@ var statusTexts = map[int]string{
 	503: "The request queue is full.",
 }
 
-// HTMLPage returns a page that names a host.
+// HTMLPage returns an error page that contains a host name.
 func HTMLPage(code int) string {
 	title := fmt.Sprintf("%d %s", code, http.StatusText(code))
 	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title +
 		"</h1></center>\r\n<hr><center>nginx/1.24.0 at " + profile.LeakedHost + "</center>\r\n</body>\r\n</html>\r\n"
 }
 
-// ForgedReply returns a complete unsolicited answer.
+// ForgedReply returns a complete response that no request has asked for.
 func ForgedReply() []byte {
 	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"` + ForgedText + `"},"finish_reason":"stop"}],` +
@@ -51,7 +52,8 @@ func ForgedReply() []byte {
 		len(body), body)
 }
 
-// FillerLines returns header lines of Filler bytes, in lines of 1 KB or in one.
+// FillerLines returns header lines with a total size of Filler bytes. Each line has 1 KB, unless
+// OneFiller is set, which demands a single line.
 func (e *Effects) FillerLines() (lines string) {
 	size := 1000
 	if e.OneFiller {

@@ -12,43 +12,45 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// Controls are the settings that a request can make for itself: by X-Sim-… headers, by a member
-// "sim" of its JSON body, or by [[sim {…}]] with the same members in the text of its last user
-// message (for dialects whose translation drops unknown members).
+// Controls are the settings by which a request controls its response. A request sets them with
+// X-Sim-… headers, with a member "sim" in its JSON body, or with [[sim {…}]] in the text of its
+// last user message. The last form is for dialects that drop unknown members when they are
+// translated.
 type Controls struct {
 	Fault     string  `json:"fault"`
 	Tokens    int     `json:"tokens"`     // exact number of text tokens; -1: not set
 	Reasoning int     `json:"reasoning"`  // exact number of reasoning tokens; -1: not set
-	ToolCalls int     `json:"tool_calls"` // number of tool calls, if the answer makes any
-	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token; -1: not set
-	Gap       Millis  `json:"delay_ms"`   // between tokens, replacing the token rate; -1: not set
-	Text      *string `json:"text"`       // the text to say
+	ToolCalls int     `json:"tool_calls"` // number of tool calls, if the response makes any
+	TTFT      Millis  `json:"ttft_ms"`    // time from getting the slot to the first token; -1: not set
+	Gap       Millis  `json:"delay_ms"`   // time between tokens, instead of the token rate; -1: not set
+	Text      *string `json:"text"`       // text of the response
 	Echo      bool    `json:"echo"`       // repeat the last user message
-	Speak     bool    `json:"speak"`      // no tool call even if tools are offered
-	Secret    bool    `json:"secret"`     // think of a number, then tell the one in the history's reasoning
+	Speak     bool    `json:"speak"`      // make no tool call even if tools are offered
+	Secret    bool    `json:"secret"`     // think of a number, and later tell the number that the reasoning in the history contains
 	Finish    string  `json:"finish"`
 	Err       error   `json:"-"` // an error in a header
 
-	arm   func(*fault.Effects) // makes the answer misbehave
-	armed bool                 // by a header; the body cannot change it
+	arm   func(*fault.Effects) // sets the faults of the exchange
+	armed bool                 // a header has set faults, so the body cannot override them
 }
 
-// Millis is a duration given in milliseconds in JSON.
+// Millis is a duration, given in JSON as a number of milliseconds.
 type Millis time.Duration
 
-// UnmarshalJSON reads milliseconds; negative ones become 0.
+// UnmarshalJSON parses a number of milliseconds. Negative numbers become 0.
 func (m *Millis) UnmarshalJSON(b []byte) error {
 	ms, err := strconv.ParseFloat(string(b), 64)
 	*m = Millis(max(0, ms*float64(time.Millisecond)))
 	return err
 }
 
-// NewControls returns controls with nothing set. arm makes the answer misbehave.
+// NewControls returns controls in which nothing is set. The function arm sets the faults of the
+// exchange.
 func NewControls(arm func(*fault.Effects)) Controls {
 	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, arm: arm}
 }
 
-// Header reads one X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or
+// Header parses an X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or numbers of
 // milliseconds.
 func (k *Controls) Header(name, value string) {
 	var err error
@@ -79,7 +81,7 @@ func (k *Controls) Header(name, value string) {
 	}
 }
 
-// body reads the "sim" member of a body, or the JSON marked in a text.
+// body parses the "sim" member of a body, or the JSON marked in a message.
 func (k *Controls) body(text []byte) error {
 	k.Fault = ""
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -104,7 +106,7 @@ func marked(text string) string {
 	return s
 }
 
-// armSpec arms a fault that the request itself requested.
+// armSpec arms a fault that the request demands.
 func (k *Controls) armSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {

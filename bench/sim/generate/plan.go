@@ -7,26 +7,27 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Plan determines the text of one choice, token by token. It holds no text that its generators can
-// make when the text is due.
+// Plan determines the text of one choice, token by token. It does not store text that its
+// generators can make when the text is due.
 type Plan struct {
 	think    textgen.Generator
-	thinking int            // tokens of reasoning left
-	thoughts []textgen.Word // replace generated thoughts, before the answer
+	thinking int            // remaining tokens of reasoning
+	thoughts []textgen.Word // reasoning that replaces generated thoughts
 	say      textgen.Generator
-	saying   int             // words left
-	fixed    []profile.Piece // replace generated words
-	Left     int             // tokens left in total
-	Total    int             // tokens in total
-	Thought  int             // tokens of reasoning in total
+	saying   int             // remaining words
+	fixed    []profile.Piece // pieces that replace generated words
+	Left     int             // remaining tokens
+	Total    int             // total number of tokens
+	Thought  int             // total number of reasoning tokens
 	Finish   string
-	Stopped  string // the stop string that ended it
-	Opened   bool   // its first event has been sent
-	Closed   bool   // its finish_reason has been sent
+	Stopped  string // the stop string that ended the choice
+	Opened   bool   // the first event has been sent
+	Closed   bool   // finish_reason has been sent
 }
 
-// Plan plans the answer of one choice, with at most limit tokens. If the request already contains
-// the start of the answer in the plan's own words, the plan continues after them, as models do.
+// Plan plans one choice of the response, which has at most limit tokens. If the request contains
+// the start of this text as a final assistant message, the plan continues after it, as real models
+// do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
 		whole := limit + len(q.memory.begun) // a token has at least one byte
@@ -37,7 +38,8 @@ func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	return d.within(d.planAnswer(q, q.Prompt.Sum(), choice, limit), limit)
 }
 
-// pass removes the text said from the plan. It returns false if the plan has other text.
+// pass removes said from the start of the plan, because it was already said. It returns false if
+// the plan starts with a different text.
 func (s *Plan) pass(said string) bool {
 	s.thinking, s.Left = 0, s.saying+len(s.fixed)
 	for said != "" {
@@ -51,7 +53,7 @@ func (s *Plan) pass(said string) bool {
 	return true
 }
 
-// planAnswer plans an answer to the prompt with the given hash.
+// planAnswer plans a response to the prompt with the given hash.
 func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
 	s := Plan{
@@ -85,7 +87,6 @@ func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	return s
 }
 
-// within ends the plan at the limit.
 func (d *Decoder) within(s Plan, limit int) Plan {
 	s.Total = s.thinking + s.saying + len(s.fixed)
 	if s.Total > limit {
@@ -110,7 +111,7 @@ func textPieces(ws []textgen.Word) []profile.Piece {
 	return ps
 }
 
-// callPieces returns the pieces of the calls in the order in which they are sent.
+// callPieces returns the pieces of tool calls in the order in which they are sent.
 func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	var ps []profile.Piece
 	if d.Profile.WholeTools || d.Faults.WholeCalls {
@@ -127,7 +128,7 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceName, Call: i})
 		}
 		for j, w := range textgen.Fragments(c.Args, 5) {
-			if j == 0 && c.Head == 0 && d.Profile.Is("llamacpp tgi") { // sent with the name
+			if j == 0 && c.Head == 0 && d.Profile.Is("llamacpp tgi") { // sent together with the name
 				parts[i][0].Word = w
 				continue
 			}
@@ -151,8 +152,8 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string in it. It generates the text now to find the
-// string.
+// cutAt ends the text before the first stop string. It must generate the text immediately to find
+// that string.
 func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
@@ -182,7 +183,7 @@ func (s *Plan) cutAt(stops []string, limit int) {
 	}
 }
 
-// Next returns the next token; false: the plan has ended.
+// Next returns the next token, or false at the end of the plan.
 func (s *Plan) Next() (profile.Piece, bool) {
 	if s.Left == 0 {
 		return profile.Piece{}, false

@@ -8,10 +8,11 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// decodePriority reads the request's priority in the queue. vLLM uses 0 for a request without a
-// priority, and serves lower numbers first. SGLang serves higher numbers first, and requests
-// without a number last. A simulated vLLM without an ordered queue refuses priorities, as vLLM's
-// first engine did. The present vLLM ignores them, which would hide more mistakes.
+// decodePriority reads the priority that the request has in the queue. vLLM serves lower numbers
+// first, and uses 0 for a request without a priority. SGLang serves higher numbers first, and
+// requests without a priority last. If its queue is not ordered, a simulated vLLM refuses
+// priorities, as vLLM's first engine does. The current vLLM ignores them, which would hide more
+// mistakes.
 func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("priority")
 	given := p != nil && p.Type() != fastjson.TypeNull

@@ -13,57 +13,58 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Request holds the values that the simulator reads from a request for text. It does not point into
-// the body.
+// Request contains the values that the simulator reads from a text generation request. It does not
+// point into the body.
 type Request struct {
 	Model  string
 	Stream bool
-	Usage  struct{ Last, Each bool } // stream_options.include_usage, continuous_usage_stats
+	Usage  struct{ Last, Each bool } // stream_options.include_usage and continuous_usage_stats
 	N      int
-	Max    int // maximum number of tokens to write; -1: not set
+	Max    int // maximum number of tokens to generate; -1: not set
 	Prompt scheduler.Prompt
 	Calls  []profile.ToolCall
 
 	Logprobs bool
 	Tops     int
-	Hush     bool // include_reasoning false
+	Hush     bool // include_reasoning is false
 
 	minimum    int
 	ignoreEnd  bool
 	stop       []string
 	seed       uint64
-	reasoning  int  // tokens of reasoning
-	toolsReply bool // the last message is the result of a tool
+	reasoning  int  // number of reasoning tokens
+	toolsReply bool // the last message is a tool result
 	named      bool // tool_choice names a tool
 	fixed      string
-	hasFixed   bool // fixed replaces a generator's text
+	hasFixed   bool // fixed replaces the text of the generator
 	memory     memory
 }
 
-// memory holds the model's thoughts and the facts that it finds in the history.
+// memory contains the model's thoughts and the facts that the model finds in the history.
 type memory struct {
-	begun    string         // start of the answer, from a final assistant message
+	begun    string         // start of the response, taken from a final assistant message
 	sum      uint64         // hash of the prompt without begun
-	used     bool           // some message is the result of a tool
-	secret   string         // the number in the reasoning of the history
-	thoughts []textgen.Word // thoughts that replace a generator's
+	used     bool           // the history contains a tool result
+	secret   string         // the number in the reasoning that the history contains
+	thoughts []textgen.Word // thoughts that replace generated ones
 }
 
-// Decoder reads requests as one engine does.
+// Decoder decodes requests as one particular engine does.
 type Decoder struct {
 	Profile        *profile.Profile
 	Faults         *fault.Effects
 	Controls       *Controls
 	Seed           uint64
-	StrictSystem   bool     // a system message anywhere but first is refused
-	AlternateRoles bool     // consecutive turns of one role are refused
-	Efforts        []string // words of the effort that the model's template accepts; empty: any
+	StrictSystem   bool     // refuse a system message that is not the first message
+	AlternateRoles bool     // refuse consecutive messages of the same role
+	Efforts        []string // reasoning_effort values that the model's template accepts; empty: any
 	Priorities     bool     // the queue is ordered by priority
 	Served         func(asked string) (name string, ok bool)
 	NextID         func() uint64
 }
 
-// Parse checks strictly and parses. The value is valid until the parser is returned.
+// Parse checks and parses a body strictly. The value is valid until the parser is returned to its
+// pool.
 func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
 	if !utf8.Valid(body) {
 		return nil, &profile.APIError{Status: 400, Message: "There was an error parsing the body: not UTF-8", Unread: true}
@@ -82,7 +83,7 @@ func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError)
 	return v, nil
 }
 
-// Chat reads and checks a chat-completions body as strictly as engines do.
+// Chat decodes a chat completions body and checks it as strictly as real engines do.
 func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	if err := d.Common(v, q); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		return profile.Invalid("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
-	if len(list) == 0 && d.Profile.Family != "llamacpp" { // llama.cpp's template accepts that
+	if len(list) == 0 && d.Profile.Family != "llamacpp" { // llama.cpp's template accepts an empty list
 		return profile.Invalid("messages", "'messages' must not be empty")
 	}
 	if err := d.checkEffort(v); err != nil {
@@ -152,7 +153,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// secretBegins is the start of the sentence that tells the number.
+// secretBegins starts the sentence that tells the number.
 const secretBegins = "The number is "
 
 // recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
@@ -163,7 +164,7 @@ func (q *Request) recall(text []byte) {
 	}
 }
 
-// Common reads the members that all text endpoints have.
+// Common decodes the members that all text endpoints have in common.
 func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 	*q = Request{N: 1, Max: -1, Prompt: scheduler.Prompt{Blocks: q.Prompt.Blocks}}
 	q.Prompt.Reset(d.Seed)
@@ -336,7 +337,7 @@ func readStop(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// Message adds one message to the prompt and returns its text if the user sent it.
+// Message adds a message to the prompt. If the message is from the user, it returns the text.
 func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profile.APIError) {
 	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
 	if m.Type() != fastjson.TypeObject {
@@ -416,7 +417,6 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 	return said, nil
 }
 
-// readPart adds one part of a message's content to the prompt.
 func readPart(q *Request, part *fastjson.Value, param func() string) (string, *profile.APIError) {
 	kind := string(part.GetStringBytes("type"))
 	switch kind {
@@ -448,7 +448,7 @@ func readPart(q *Request, part *fastjson.Value, param func() string) (string, *p
 	return "", profile.Invalid(param(), "Unknown part type: %s", kind)
 }
 
-// Completion reads a body of the legacy completions: one choice for each prompt and n.
+// Completion decodes a legacy completions body. For each prompt, it asks for n choices.
 func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 	if err := d.Common(v, q); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// checkTools reads the tool list.
 func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.APIError) {
 	t := v.Get("tools")
 	if t == nil || t.Type() == fastjson.TypeNull {
@@ -31,7 +30,7 @@ func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.API
 	return list, nil
 }
 
-// chooseTool decides whether the answer calls a tool, and which one.
+// chooseTool decides whether the response calls a tool, and which one.
 func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Value) *profile.APIError {
 	choice := v.Get("tool_choice")
 	want, name := "auto", ""
@@ -112,7 +111,6 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 	return nil
 }
 
-// readFormat reads response_format and the related members.
 func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	f := v.Get("response_format")
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
@@ -155,7 +153,7 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// readReasoning determines how much the model thinks before the answer.
+// readReasoning determines how many reasoning tokens precede the text.
 func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 	switch effort := string(v.GetStringBytes("reasoning_effort")); effort {
 	case "", "none":

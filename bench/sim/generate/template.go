@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// refuseByTemplate refuses requests that the model's chat template refuses, with the messages of
-// known templates and the engine's status for them.
+// refuseByTemplate refuses requests that the model's chat template would refuse. It uses the error
+// messages of known templates and the status that the engine sends.
 func (d *Decoder) refuseByTemplate(v *fastjson.Value) *profile.APIError {
 	if d.AlternateRoles && !alternate(v.GetArray("messages")) {
 		return d.templateError(400, "Conversation roles must alternate user/assistant/user/assistant/...")
@@ -18,7 +18,7 @@ func (d *Decoder) refuseByTemplate(v *fastjson.Value) *profile.APIError {
 	effort := string(v.GetStringBytes("reasoning_effort"))
 	if len(d.Efforts) > 0 && effort != "" && !slices.Contains(d.Efforts, effort) {
 		status := 400
-		if d.Profile.Family == "vllm" { // up to 0.28
+		if d.Profile.Family == "vllm" { // up to version 0.28
 			status = 500
 		}
 		return d.templateError(status, "Unexpected reasoning effort "+effort+". Supported types are "+strings.Join(d.Efforts, ", "))
@@ -36,8 +36,8 @@ func (d *Decoder) templateError(status int, text string) *profile.APIError {
 	return &profile.APIError{Status: status, Message: text}
 }
 
-// alternate reports whether user and assistant alternate after the system's message. Tool calls and
-// results do not count, as in Mistral's template.
+// alternate reports whether user and assistant messages alternate after an optional system message.
+// As in Mistral's template, tool calls and their results do not count.
 func alternate(messages []*fastjson.Value) bool {
 	n := 0
 	for i, m := range messages {
@@ -62,7 +62,8 @@ func alternate(messages []*fastjson.Value) bool {
 	return true
 }
 
-// checkEffort refuses effort values that the engine itself does not know.
+// checkEffort refuses reasoning_effort values that the engine does not accept, whatever the
+// template.
 func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 	effort := string(v.GetStringBytes("reasoning_effort"))
 	if effort == "" || len(d.Profile.Efforts) == 0 || slices.Contains(d.Profile.Efforts, effort) {
@@ -75,7 +76,7 @@ func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 		strings.Join(d.Profile.Efforts, "', '"))
 }
 
-// checkNull refuses a message without content if the engine does.
+// checkNull refuses a message without content if the engine refuses it.
 func (d *Decoder) checkNull(m *fastjson.Value) *profile.APIError {
 	if c := m.Get("content"); c != nil && c.Type() != fastjson.TypeNull {
 		return nil

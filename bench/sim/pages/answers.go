@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// answers maps file names to answer templates.
+// answers maps file names to response templates.
 var answers = sync.OnceValue(func() map[string]*template.Template {
 	sets := map[string]*template.Template{}
 	for _, name := range []string{"chat", "transcript"} {
@@ -27,10 +27,10 @@ var answers = sync.OnceValue(func() map[string]*template.Template {
 	return sets
 })
 
-// continued joins a line to the one before it.
+// continued joins a continuation line to the line before it.
 var continued = strings.NewReplacer("\n\t", "")
 
-// Tell renders a section of an answer's templates.
+// Tell renders a section of the response templates.
 func Tell(kind, section string, about any) []byte {
 	var b bytes.Buffer
 	if err := answers()[kind].ExecuteTemplate(&b, section, about); err != nil {
@@ -39,7 +39,6 @@ func Tell(kind, section string, about any) []byte {
 	return b.Bytes()
 }
 
-// stamp returns a time as subtitles write it.
 func stamp(seconds float64, comma string) string {
 	ms := int(math.Round(seconds * 1000))
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, comma, ms%1000)
@@ -48,8 +47,8 @@ func stamp(seconds float64, comma string) string {
 // forms caches rendered sections by kind, name and data.
 var forms sync.Map
 
-// Form renders a section once for equal data. The data must be comparable and have marks in place
-// of its varying texts.
+// Form renders a section and caches the result for equal data. The data must be comparable, and
+// must contain marks in place of the varying texts.
 func Form(kind, section string, about any) string {
 	key := [3]any{kind, section, about}
 	if text, ok := forms.Load(key); ok {

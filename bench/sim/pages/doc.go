@@ -1,12 +1,12 @@
-// Package pages holds templates of the engines' output: their pages (health, models, load, metrics,
-// settings), errors, complete answers, and the events of Messages and Responses.
+// Package pages contains templates for the output of the engines. These are pages (health, models,
+// load, metrics, settings), errors, complete responses, and the events of Messages and Responses.
 //
-// A page is a section of <engine>.txtar, with the engine's own members, names and help texts. State
-// holds the values that a page may show. In such a file, "error" is the body of an error,
-// "stream-error" the data of an error event, and "too-long" the error for a prompt that does not
-// fit.
+// A page is a section of <engine>.txtar and has the members, names and help texts of the real
+// engine. State contains the values for pages. In such a file, "error" is the body of an error,
+// "stream-error" is the data of an error event, and "too-long" is the error for a prompt that
+// exceeds the context.
 //
-// A variant has the pages of its family, overridden by those of its own file. A section without a
-// path is used by other templates: card is one model in a list. "/v1/models/" is the page of one
-// model, if the engine has such a page.
+// A variant uses the pages of its family, except for those that the variant's file overrides.
+// Sections without a path are parts of other templates. For example, card is one model in a list.
+// The section "/v1/models/" is the page of one model, if the engine has such a page.
 package pages

@@ -17,7 +17,7 @@ type Histogram struct {
 	n      int64
 }
 
-// Observe counts one duration.
+// Observe counts a duration.
 func (h *Histogram) Observe(d time.Duration) {
 	s := d.Seconds()
 	i := 0
@@ -31,14 +31,14 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.mu.Unlock()
 }
 
-// Total returns the sum of all observed durations, in seconds.
+// Total returns the sum of all observed durations in seconds.
 func (h *Histogram) Total() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sum
 }
 
-// Text returns the histogram in Prometheus' form, without the last line break.
+// Text returns the histogram in Prometheus text format, without the final line break.
 func (h *Histogram) Text(name, labels string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 //go:embed *.txtar
 var files embed.FS
 
-// Set holds the pages of one engine.
+// Set contains the pages of one engine.
 type Set struct {
 	p     *profile.Profile
 	all   *template.Template
@@ -36,7 +36,8 @@ func Of(p *profile.Profile) *Set {
 	return s
 }
 
-// functions are the template functions of pages, in addition to State's methods.
+// functions are the functions that templates of pages can call, in addition to the methods of
+// State.
 var functions = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
 	"null": func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
@@ -48,7 +49,7 @@ var functions = template.FuncMap{
 	"div": func(a, b int) float64 { return float64(a) / float64(max(1, b)) },
 }
 
-// count converts a number of any type in State.
+// count converts an int or int64 in State to int64.
 func count(v any) int64 {
 	if n, ok := v.(int); ok {
 		return int64(n)
@@ -56,7 +57,7 @@ func count(v any) int64 {
 	return v.(int64)
 }
 
-// source is the template of one page, or of part of a page, and its content type.
+// source is the template of a page or of a part of a page, with its Content-Type.
 type source struct{ path, body, ctype string }
 
 func sourcesOf(p *profile.Profile) (out []source) {
@@ -83,10 +84,11 @@ func sourcesOf(p *profile.Profile) (out []source) {
 	return out
 }
 
-// section is one section of a txtar file: the name between dashes, and the text below it.
+// section is a section in a txtar file. It consists of the name between dashes and the text below
+// it.
 type section struct{ head, body string }
 
-// sections returns the sections of a file; none if it does not exist.
+// sections returns the sections of a file, or none if the file does not exist.
 func sections(name string) (out []section) {
 	text, err := fs.ReadFile(files, name+".txtar")
 	if err != nil {
@@ -101,7 +103,7 @@ func sections(name string) (out []section) {
 
 func constant(s string) func() string { return func() string { return s } }
 
-// indent is insignificant white space in JSON.
+// indent matches white space in JSON that has no meaning.
 var indent = regexp.MustCompile(`\n[ \t]*`)
 
 // Has reports whether the engine has a page.
@@ -122,16 +124,16 @@ func (s *Set) render(section string, about any) []byte {
 	return b.Bytes()
 }
 
-// State is an engine's state as its pages show it.
+// State contains the state of an engine that its pages show.
 type State struct {
 	*profile.Profile
-	Variant    bool     // another mode of the family's engine
+	Variant    bool     // a variant of the family's engine
 	Models     []string // served names
 	Model      string   // the first served name, or empty
-	First, Sim string   // the model in answers to requests without a name, and to those for "sim"
-	Name       string   // name of the model shown
+	First, Sim string   // model name in responses to requests without a model, and to requests for "sim"
+	Name       string   // name of the model that is shown
 	Loaded     func(model string) bool
-	Parent     func(model string) string // the model of an adapter, or empty
+	Parent     func(model string) string // returns the base model of an adapter, or empty
 
 	Adapters     bool   // there are adapters
 	UsedAdapters string // adapters in use, separated by commas
@@ -140,18 +142,18 @@ type State struct {
 	Query        string
 	Addr         string
 
-	Created              int64  // when the engine was started
-	Started              string // the same, as a text
-	Context              int    // tokens
+	Created              int64  // start time of the engine
+	Started              string // Created as text
+	Context              int    // context length in tokens
 	Slots                int
-	Residents            int // models in memory
+	Residents            int // maximum number of loaded models
 	Running              int
 	Waiting              int
-	Used                 int // tokens in the cache that running requests use
+	Used                 int // number of tokens in the cache that running requests use
 	KVSize               int
 	KVBlocks, UsedBlocks int
 	HitRate              float64
-	Speed                float64 // tokens a second
+	Speed                float64 // tokens per second
 	Idle                 func() bool
 
 	PrefillRate, TokenRate                        float64
@@ -162,31 +164,31 @@ type State struct {
 	reply                                         profile.Reply
 }
 
-// Of returns the state with one model selected.
+// Of returns a copy of the state in which one model is selected.
 func (s *State) Of(model string) *State {
 	one := *s
 	one.Name = model
 	return &one
 }
 
-// Reply changes the status and the type of the page.
+// Reply sets the status and the Content-Type of the page. It returns "".
 func (s *State) Reply(status int, ctype string) string {
 	s.reply.Status, s.reply.Type = status, ctype
 	return ""
 }
 
-// Line adds a header line.
+// Line adds a header line. It returns "".
 func (s *State) Line(name string, v any) string {
 	s.reply.Lines += fmt.Sprintf("%s: %v\r\n", name, v)
 	return ""
 }
 
-// Time returns the time that lies the given number of seconds ahead.
+// Time returns the time that is the given number of seconds in the future.
 func (s *State) Time(in int) string {
 	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
 }
 
-// Now returns the time in seconds.
+// Now returns the Unix time in seconds.
 func (s *State) Now() string {
 	return strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)
 }
@@ -204,7 +206,7 @@ func (s *State) Digest() string {
 	return ""
 }
 
-// Work returns the path of the first kind of work that the engine does.
+// Work returns the path for the first kind of work of the engine.
 func (s *State) Work() string {
 	if s.Does("transcriptions") {
 		return "/v1/audio/transcriptions"
@@ -212,5 +214,5 @@ func (s *State) Work() string {
 	return "/inference"
 }
 
-// Labels returns the labels of a series.
+// Labels returns the labels of a metric series.
 func (s *State) Labels() string { return `model_name="` + s.Model + `"` }

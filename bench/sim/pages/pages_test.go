@@ -11,9 +11,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestPages shows every page of every profile in several states: it finds mistakes in templates,
-// and pages that claim to be JSON but are not.
-func TestPages(t *testing.T) { synctest.Test(t, testPages) } // the clock stands still: some pages show the time
+// TestPages renders every page of every profile in different states. It finds mistakes in
+// templates, and JSON pages that contain invalid JSON.
+func TestPages(t *testing.T) { synctest.Test(t, testPages) } // the clock stands still, because some pages show the time
 
 func testPages(t *testing.T) {
 	for _, name := range profile.Names() {
@@ -47,7 +47,7 @@ func testPages(t *testing.T) {
 	}
 }
 
-// hostile lists names that must break neither JSON nor plain-text pages.
+// hostile lists names that must not break JSON or plain text pages.
 var hostile = []string{`"><script>alert(1)</script>`, "</script>\r\nX: y", "a\x00b\\", "\u202egpj", "\u2028", "<<.Model>>{{.}}"}
 
 var (

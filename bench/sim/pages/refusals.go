@@ -12,16 +12,17 @@ import (
 // Error returns the body of an error.
 func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.named(a)) }
 
-// StreamError returns an error as the data of an event: always an object with an error member.
+// StreamError returns an error as the data of an event. The data is always an object with an error
+// member.
 func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.named(a)) }
 
-// named returns the error with the engine's type for its status.
+// named returns the error with the error type that the engine uses for its status.
 func (s *Set) named(a profile.APIError) profile.APIError {
 	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
 	return a
 }
 
-// Refuse returns an error as an answer.
+// Refuse returns the reply for an error.
 func (s *Set) Refuse(a profile.APIError) profile.Reply {
 	ctype := s.types["error"]
 	switch s.p.Family {
@@ -30,7 +31,7 @@ func (s *Set) Refuse(a profile.APIError) profile.Reply {
 			ctype = profile.OllamaType
 		}
 	case "tgi":
-		if a.Unread { // the HTTP library's own words
+		if a.Unread { // the message comes from the HTTP library
 			return s.p.PlainText(a.Status, "Failed to parse the request body as JSON: "+a.Message)
 		}
 		if a.Status == 400 && a.Param != "" {
@@ -44,9 +45,9 @@ func (s *Set) Refuse(a profile.APIError) profile.Reply {
 	return profile.Reply{Status: a.Status, Type: ctype, Body: s.Error(a)}
 }
 
-// TooLong returns the engine's error for a request that does not fit into the context. prompt is
-// the number of prompt tokens, want the number of requested tokens (negative: unknown), and size
-// the size of the context.
+// TooLong returns the engine's error for a request that exceeds the context. prompt is the number
+// of prompt tokens, want is the number of requested tokens (negative if unknown), and size is the
+// context length.
 func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
 	want = max(want, 0)
 	text := s.render("too-long", tooLong{prompt, want, size, size - prompt, prompt + want})
@@ -58,7 +59,6 @@ func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
 
 type tooLong struct{ Prompt, Want, Size, Room, Sum int }
 
-// fixed returns one of the profile's fixed answers.
 func (s *Set) fixed(r profile.FixedReply, method, path string) profile.Reply {
 	ctype := r.Type
 	if strings.HasPrefix(r.Body, "{") {
@@ -69,7 +69,7 @@ func (s *Set) fixed(r profile.FixedReply, method, path string) profile.Reply {
 	return profile.Reply{Status: r.Status, Type: ctype, Body: []byte(body)}
 }
 
-// NotFound answers a path that the engine does not have.
+// NotFound returns the reply for a path that the engine does not serve.
 func (s *Set) NotFound(method, path string) profile.Reply {
 	if s.p.NoPage.Status == 0 {
 		return s.Refuse(profile.APIError{Status: 404, Message: "Invalid URL (" + method + " " + path + ")"})
@@ -77,7 +77,7 @@ func (s *Set) NotFound(method, path string) profile.Reply {
 	return s.fixed(s.p.NoPage, method, path)
 }
 
-// WrongMethod answers a request whose method the path does not support.
+// WrongMethod returns the reply for a method that the path does not support.
 func (s *Set) WrongMethod(method, path, allowed string) profile.Reply {
 	no := s.p.NoMethod
 	if no.Status == 0 {
@@ -90,7 +90,7 @@ func (s *Set) WrongMethod(method, path, allowed string) profile.Reply {
 	return r
 }
 
-// Unauthorized answers a request without the key.
+// Unauthorized returns the reply for a request without a valid key.
 func (s *Set) Unauthorized() profile.Reply {
 	if s.p.NoKey.Status != 0 {
 		return s.fixed(s.p.NoKey, "", "")

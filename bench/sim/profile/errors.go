@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// APIError is an error before it is written in an engine's format.
+// APIError is an error that was not yet written in the format of an engine.
 type APIError struct {
 	Status  int
 	Message string
-	Kind    string // type; empty: the profile's name for the status
-	Code    string // OpenAI's string code, where the profile has one
+	Kind    string // error type; empty: the profile's type for the status
+	Code    string // OpenAI's string code, if the profile has one
 	Param   string
-	Extra   string // further members, as `,"name":value`
-	Bare    bool   // LM Studio returns its model runner's errors as text, without type and code
-	Unread  bool   // the body is not a JSON object: engines with typed requests have their own messages for that
+	Extra   string // additional members, as `,"name":value`
+	Bare    bool   // plain text without type and code, which is how LM Studio returns errors of its model runner
+	Unread  bool   // the body is not a JSON object, for which engines with typed requests have separate messages
 }
 
-// Invalid returns the error for a request with a bad parameter.
+// Invalid returns the error for an invalid parameter.
 func Invalid(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
 
-// Kind returns the profile's name for a status.
+// Kind returns the profile's error type for a status.
 func (p *Profile) Kind(status int) string {
 	names := p.Kinds
 	if names == nil {
@@ -38,26 +38,25 @@ func (p *Profile) Kind(status int) string {
 	return strconv.Itoa(status)
 }
 
-// Reply is a complete answer that does not depend on the work.
+// Reply is a complete response that does not depend on generated output.
 type Reply struct {
 	Status int
 	Type   string
-	Lines  string // further header lines
+	Lines  string // additional header lines
 	Body   []byte
 }
 
-// OllamaType is Ollama's type for its own pages and for bodies that it could not read; /v1 answers
-// have no charset.
+// OllamaType is the Content-Type that Ollama uses for its pages, and for errors about bodies that
+// it cannot read. Its responses under /v1 have no charset.
 const OllamaType = "application/json; charset=utf-8"
 
-// PlainText returns an answer in plain text.
+// PlainText returns a plain text reply.
 func (p *Profile) PlainText(status int, text string) Reply {
 	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 
-// Full returns the profile's error for a request that its full queue does not accept. Engines with
-// an unlimited queue never send it themselves. For such an engine it is the error of a proxy in
-// front of the engine.
+// Full returns the profile's error for a full queue. Engines with an unlimited queue never send
+// this error. Their profile contains the error of a proxy in front of the engine.
 func (p *Profile) Full() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError
@@ -68,7 +67,7 @@ func (p *Profile) Full() APIError {
 	}
 }
 
-// UnknownModelError returns the profile's error for a model that it does not have.
+// UnknownModelError returns the profile's error for a model that the engine does not serve.
 func (p *Profile) UnknownModelError(asked string) APIError {
 	err := p.NoModel
 	if err.Message == "" {
@@ -78,7 +77,8 @@ func (p *Profile) UnknownModelError(asked string) APIError {
 	return err
 }
 
-// CheckVoice refuses a voice that the engine does not have. Only Kokoro's list is known.
+// CheckVoice returns an error for a voice that the engine does not have. It knows only Kokoro's
+// voices.
 func (p *Profile) CheckVoice(name string) *APIError {
 	if p.Family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(KokoroVoices, name) {
 		return nil
@@ -89,8 +89,8 @@ func (p *Profile) CheckVoice(name string) *APIError {
 	}
 }
 
-// KokoroVoices are Kokoro's own voices. The other list has OpenAI's names, which Kokoro maps to its
-// own voices.
+// KokoroVoices are the voices of Kokoro. The other list contains OpenAI's names, which Kokoro maps
+// to its voices.
 var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}

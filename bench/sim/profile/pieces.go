@@ -2,17 +2,17 @@ package profile
 
 import "penstock/bench/sim/textgen"
 
-// PieceKind is the kind of output to which a token belongs: a text, a thought or a tool call.
+// PieceKind is the kind of output to which a token belongs: text, a thought or a tool call.
 type PieceKind uint8
 
-// The kinds of pieces.
+// Kinds of pieces.
 const (
 	PieceText PieceKind = iota
 	PieceThought
-	PieceCall  // the start of a call: name and id
-	PieceArgs  // a fragment of its arguments
-	PieceWhole // a call with all its arguments
-	PieceName  // later pieces of its name
+	PieceCall  // start of a call: name and id
+	PieceArgs  // fragment of the arguments of a call
+	PieceWhole // a complete call with all its arguments
+	PieceName  // later piece of the name of a call
 )
 
 // Piece is one token.
@@ -22,8 +22,8 @@ type Piece struct {
 	textgen.Word
 }
 
-// ToolCall is a tool call to be made.
+// ToolCall is a tool call that the model makes.
 type ToolCall struct {
 	ID, Name, Args string
-	Head           int // length of the name's first piece; 0: the name is one piece
+	Head           int // length of the first piece of the name; 0 if the name is one piece
 }

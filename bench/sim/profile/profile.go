@@ -13,66 +13,67 @@ import (
 )
 
 // Profile describes how one engine differs on the wire. Each value was observed on that engine, or
-// read in its source or its documentation (see doc.go). A Profile never changes after New.
+// read in the engine's source or documentation (see doc.go). Profiles never change after
+// initialization.
 type Profile struct {
 	Name   string
-	Plays  string   // what the engine is, and its special features
-	Family string   // engine whose chunks, checks and errors it uses
-	Work   string   // its kinds of work, separated by blanks, as in routes; empty: all
-	Models []string // served by default; nil: "sim"
-	Slots  int      // default number; 0: defaultSlots
+	Plays  string   // description of the engine and its special features
+	Family string   // engine whose chunks, checks and errors this engine shares
+	Work   string   // kinds of work as in routes, separated by spaces; empty: all
+	Models []string // models that are served by default; nil: "sim"
+	Slots  int      // default number of slots; 0: defaultSlots
 
 	Server      string // Server header
-	Dated       bool   // sends Date
-	Lower       bool   // header names in lower case, as uvicorn and hyper write them
-	Headers     string // further lines on every answer
-	SSEHeaders  string // further lines on streams
+	Dated       bool   // sends the Date header
+	Lower       bool   // header names are in lower case, as in uvicorn and hyper
+	Headers     string // additional header lines in every response
+	SSEHeaders  string // additional header lines in streams
 	JSONType    string
 	SSEType     string
-	TextType    string         // Content-Type of pages and errors in plain text
-	NoSpace     bool           // no blank after "data:"
+	TextType    string         // Content-Type of plain text pages and errors
+	NoSpace     bool           // no space after "data:"
 	Reasoning   string         // member for reasoning text
-	HeadFirst   bool           // a stream's head is sent when the slot is free, instead of with the first token
-	Roles       roleMode       // where a stream gives the role
-	Loads       bool           // a model is loaded on its first request
-	Joins       bool           // role and first token share a chunk, and so do the last events
-	ErrorDone   bool           // [DONE] follows an error event
+	HeadFirst   bool           // sends the head of a stream as soon as the slot is free, before the first token
+	Roles       roleMode       // which chunks of a stream contain the role
+	Loads       bool           // loads a model on its first request
+	Joins       bool           // the role and the first token share a chunk, and so do the last events
+	ErrorDone   bool           // sends [DONE] after an error event
 	ErrorEvent  string         // name of an error event
-	WholeTools  bool           // a tool call comes in one delta
-	Latest      bool           // ":latest" may be left out of names
-	OneChoice   bool           // n is ignored
-	FirstTool   bool           // tool_choice is ignored
-	NamedTool   namedTool      // meaning of a tool_choice that names a tool
-	Formats     string         // response_format: "" accepts all, "schemas" no json_object, "value" schemas in the member value
-	NullContent nullContent    // treatment of a message without content
-	Efforts     []string       // accepted words of reasoning_effort; empty: any
-	FullInBand  bool           // a full queue answers a stream with 200 and an error event
-	LongInBand  bool           // the same for a prompt that is too long
+	WholeTools  bool           // sends a whole tool call in one delta
+	Latest      bool           // model names may omit ":latest"
+	OneChoice   bool           // ignores n
+	FirstTool   bool           // ignores tool_choice
+	NamedTool   namedTool      // how a tool_choice that names a tool is treated
+	Formats     string         // response_format: "" accepts all, "schemas" refuses json_object, "value" expects schemas in the member value
+	NullContent nullContent    // how a message without content is treated
+	Efforts     []string       // accepted reasoning_effort values; empty: any
+	FullInBand  bool           // answers a stream with 200 and an error event if the queue is full
+	LongInBand  bool           // answers a stream with 200 and an error event if the prompt is too long
 	Typed       bool           // refuses a Content-Type other than JSON
-	Overrun     bool           // accepts a prompt that fits but leaves too little room, and cuts the answer
+	Overrun     bool           // accepts a prompt that leaves too little room for max_tokens, and truncates the response
 	Local       bool           // on loopback, refuses a Host or Origin that is not local
-	Auth        string         // which paths need the key: "v1", "work", "all", ""
-	Unknown     unknownModel   // treatment of an unknown model
-	Ping        time.Duration  // between comments in a silent stream
-	Idle        time.Duration  // lifetime of an idle connection; 0: forever
-	PerConn     int            // requests per connection; 0: no limit
-	ErrorClose  bool           // an error is the last answer of its connection
-	FullError   APIError       // error of a full queue
-	NoModel     APIError       // error for an unknown model; %s stands for its name
-	Kinds       map[int]string // names of errors by status; 4 and 5 stand for all below 500 and all others
-	Health      time.Duration  // duration of /health
+	Auth        string         // paths that require the key: "v1", "work", "all" or ""
+	Unknown     unknownModel   // how an unknown model is treated
+	Ping        time.Duration  // time between comments in a silent stream
+	Idle        time.Duration  // idle timeout of connections; 0: none
+	PerConn     int            // maximum number of requests per connection; 0: no limit
+	ErrorClose  bool           // closes the connection after an error
+	FullError   APIError       // error if the queue is full
+	NoModel     APIError       // error for an unknown model; %s is replaced with the model's name
+	Kinds       map[int]string // error types by status; 4 is the default below 500, and 5 from 500 on
+	Health      time.Duration  // how long /health takes
 	CallID      IDForm
 	AnswerID    IDForm
-	NoPage      FixedReply           // for an unknown path; empty: an error in the usual form
-	NoMethod    FixedReply           // answer for an unsupported method of a path; empty: FastAPI's
-	NoKey       FixedReply           // answer without the key; empty: an error in the usual form
-	Extra       string               // members after the model in every chunk and answer; %s stands for its name
+	NoPage      FixedReply           // reply for an unknown path; empty: an error in the usual form
+	NoMethod    FixedReply           // reply for an unsupported method; empty: FastAPI's
+	NoKey       FixedReply           // reply for a missing key; empty: an error in the usual form
+	Extra       string               // members after the model in every chunk and response; %s is replaced with the model's name
 	RoleDelta   string               // delta that opens a choice
 	EndDelta    string               // delta that is sent with finish_reason
-	Around      map[string][2]string // around a token's member: text, thought or call
+	Around      map[string][2]string // JSON before and after the member of a token: text, thought or call
 }
 
-// FixedReply is an answer that never changes, except for the method %m and the path %p.
+// FixedReply is a reply that is always the same, except for the method %m and the path %p.
 type FixedReply struct {
 	Status     int
 	Type, Body string
@@ -80,16 +81,16 @@ type FixedReply struct {
 
 type roleMode uint8
 
-// The places in which a stream gives the role.
+// Values of roleMode: the chunks of a stream that contain the role.
 const (
-	RoleAlone roleMode = iota // in a separate chunk
-	roleFirst                 // with the first token
-	RoleEach                  // with every token
+	RoleAlone roleMode = iota // a separate chunk
+	roleFirst                 // the chunk of the first token
+	RoleEach                  // the chunks of all tokens
 )
 
 type namedTool uint8
 
-// The meanings of a tool_choice that names a tool.
+// Values of namedTool: how a tool_choice that names a tool is treated.
 const (
 	NamedObeyed namedTool = iota
 	NamedAuto             // treated as auto
@@ -98,38 +99,38 @@ const (
 
 type nullContent uint8
 
-// The treatments of a message without content.
+// Values of nullContent: how a message without content is treated.
 const (
-	NullTaken nullContent = iota // if it is the assistant's
+	NullTaken nullContent = iota // accepted in an assistant message
 	NullRefused
-	NullRefusedWithoutCalls // unless it has tool calls
+	NullRefusedWithoutCalls // refused unless it has tool calls
 )
 
-// UnmarshalText reads the meaning of a tool_choice that names a tool.
+// UnmarshalText parses the name of a namedTool.
 func (n *namedTool) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(n), b, "obeyed", "auto", "refused")
 }
 
-// UnmarshalText reads the treatment of a message without content.
+// UnmarshalText parses the name of a nullContent.
 func (n *nullContent) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(n), b, "taken", "refused", "refused_without_calls")
 }
 
 type unknownModel uint8
 
-// The treatments of a model that the engine does not have.
+// Values of unknownModel: how a model that the engine does not serve is treated.
 const (
 	UnknownRefused unknownModel = iota
-	UnknownServed               // answered under the first served name
-	UnknownEcho                 // answered under the asked name
+	UnknownServed               // answered with the first served name
+	UnknownEcho                 // answered with the requested name
 )
 
-// UnmarshalText reads where a stream gives the role.
+// UnmarshalText parses the name of a roleMode.
 func (m *roleMode) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(m), b, "alone", "first", "each")
 }
 
-// UnmarshalText reads the treatment of an unknown model.
+// UnmarshalText parses the name of an unknownModel.
 func (m *unknownModel) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(m), b, "refused", "served", "echo")
 }
@@ -143,8 +144,8 @@ func oneOf(to *uint8, b []byte, names ...string) error {
 	return nil
 }
 
-// IDForm describes how ids look: either 32 letters that look random, or a prefix and a number from
-// a range.
+// IDForm describes the format of ids. An id has either 32 hex digits that look random, or a prefix
+// and a number from a range.
 type IDForm struct {
 	Form          string
 	From, Numbers uint64
@@ -166,7 +167,7 @@ func (p *Profile) Does(kind string) bool {
 	return p.Work == "" || slices.Contains(strings.Fields(p.Work), kind)
 }
 
-// Is reports whether the profile or its family is one of the names.
+// Is reports whether names contains the name of the profile or of its family.
 func (p *Profile) Is(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), func(n string) bool { return n == p.Name || n == p.Family })
 }
@@ -174,8 +175,8 @@ func (p *Profile) Is(names string) bool {
 //go:embed engines.json
 var engines []byte
 
-// ByName holds all profiles by name. A variant is an engine in another mode: it differs little from
-// the engine that Of names, and keeps that engine's family.
+// ByName contains all profiles by name. A variant is an engine in a different mode. It differs
+// little from the engine that its member Of names, and shares the family of that engine.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
 	must(json.Unmarshal(engines, &rows))
@@ -215,7 +216,7 @@ func must(err error) {
 	}
 }
 
-// Text returns all profiles for display.
+// Text returns the list of profiles for display.
 func Text() string {
 	var b strings.Builder
 	b.WriteString("Engines, as --profile NAME:\n\n")
@@ -225,7 +226,7 @@ func Text() string {
 	return b.String()
 }
 
-// Hex32 returns 32 letters that look random.
+// Hex32 returns 32 hex digits that look random but depend only on n.
 func Hex32(n uint64) string {
 	const hex = "0123456789abcdef"
 	var b [32]byte
@@ -246,9 +247,9 @@ func Names() []string {
 	return names
 }
 
-// Texts in pages and faulty answers that must never reach a client. Tests look for them.
+// Texts in pages and faulty responses that must never reach a client. Tests look for these texts.
 const (
-	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and 5xx texts
+	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and texts of 5xx errors
 	LeakedPath   = "/srv/models/secret-checkpoint"
 	LeakedSecret = "s3cr3t-from-the-engine" // in headers
 )

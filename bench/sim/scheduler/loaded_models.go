@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// LoadedModels holds the models in memory of an engine that loads on demand.
+// LoadedModels contains the loaded models of an on-demand engine.
 type LoadedModels struct {
 	mu     sync.Mutex
 	names  []string // least recently requested first
-	places int      // 0: no limit
+	places int      // maximum number of loaded models; 0: no limit
 	loads  int64
 	users  map[*user]bool
 }
 
-// user is a request that uses a model.
+// user is a running request that uses a model.
 type user struct {
 	model string
 	cut   func()
 }
 
-// Bound sets the number of models that fit into memory; 0: no limit.
+// Bound sets the maximum number of loaded models. 0 means no limit.
 func (l *LoadedModels) Bound(places int) { l.places = places }
 
 // Has reports whether a model is loaded.
@@ -30,15 +30,16 @@ func (l *LoadedModels) Has(name string) bool {
 	return slices.Contains(l.names, name)
 }
 
-// Loads returns the number of times that a model was loaded.
+// Loads returns how often models were loaded.
 func (l *LoadedModels) Loads() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loads
 }
 
-// Add loads a model; false: it was already loaded. If it does not fit, the least recently requested
-// model is unloaded and its requests are aborted, as in llama.cpp's router.
+// Add loads a model. It returns false if the model was already loaded. If the limit is reached, the
+// least recently requested model is unloaded and its requests are aborted, as in llama.cpp's
+// router.
 func (l *LoadedModels) Add(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +60,8 @@ func (l *LoadedModels) Add(name string) bool {
 	return true
 }
 
-// Use counts a request that uses a model until done is called. cut is called to end the request
-// when the model is unloaded.
+// Use registers a request that uses a model. The request ends when done is called. If the model is
+// unloaded earlier, cut is called to abort the request.
 func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	u := &user{name, cut}
 	l.mu.Lock()
@@ -76,7 +77,7 @@ func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	}
 }
 
-// Used returns the models of a list that requests are using.
+// Used returns which of the named models running requests use.
 func (l *LoadedModels) Used(names []string) (used []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (l *LoadedModels) Drop(name string) {
 	l.names = slices.DeleteFunc(l.names, func(n string) bool { return n == name })
 }
 
-// Clear unloads all models.
+// Clear unloads all models and resets the count of loads.
 func (l *LoadedModels) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 // PrefillLine models an engine that reads one prompt at a time.
 type PrefillLine struct {
 	mu   sync.Mutex
-	free time.Time // when it will have read all its prompts
+	free time.Time // when all reserved prompts will have been read
 }
 
-// Reserve puts a prompt that takes d at the end of the line and returns the time at which the
-// prompt will have been read.
+// Reserve appends a prompt that takes d to the line. It returns when the prompt will have been
+// read.
 func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,8 +23,8 @@ func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	return r.free
 }
 
-// Forgo gives back the unused time of a reservation of length d that ends at due. Prompts already
-// in line keep their reservations.
+// Forgo returns the unused part of a reservation of length d that ends at due. Later prompts keep
+// their reservations.
 func (r *PrefillLine) Forgo(d time.Duration, due time.Time) {
 	left := min(d, time.Until(due))
 	if left <= 0 {

@@ -2,14 +2,14 @@ package scheduler
 
 import "sync"
 
-// PrefixCache remembers the blocks of prompts that were read. It evicts the least recently used
-// blocks, and the last blocks of a prompt before its first ones, as engines do. The list of uses is
-// linked within one slice by positions, so nothing is allocated once the slice has its full size.
+// PrefixCache remembers the blocks of the prompts that were read. Like real engines, it evicts the
+// least recently used blocks. Within a prompt, it evicts the last blocks before the first ones. The
+// usage list links positions within one slice, so a full cache does not allocate.
 type PrefixCache struct {
 	mu        sync.Mutex
-	max       int // blocks; 0: no cache
+	max       int // maximum number of blocks; 0: no cache
 	at        map[uint64]int32
-	uses      []cachedBlock // uses[0] is the list's head: next is newest; before is the oldest
+	uses      []cachedBlock // uses[0] is the head of the list: its next is the newest block, and its before the oldest
 	asked, in int64
 }
 
@@ -18,7 +18,8 @@ type cachedBlock struct {
 	next, before int32
 }
 
-// NewPrefixCache returns a cache for the given number of tokens. With 0 or less it stores nothing.
+// NewPrefixCache returns a cache for the given number of tokens. If the number is not positive, the
+// cache stores nothing.
 func NewPrefixCache(tokens int) *PrefixCache {
 	c := &PrefixCache{}
 	if tokens > 0 {
@@ -30,8 +31,8 @@ func NewPrefixCache(tokens int) *PrefixCache {
 
 func (c *PrefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
 
-// Lookup returns the number of tokens at the start of a prompt of the given length that need not be
-// read again. The last token is always read, as in real engines.
+// Lookup returns how many tokens at the start of a prompt are cached. tokens is the length of the
+// prompt. The last token is always read again, as in real engines.
 func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	if c.max == 0 {
 		return 0
@@ -44,8 +45,8 @@ func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	return n
 }
 
-// Known returns the number of cached tokens at the start of a prompt, without counting a look-up or
-// renewing the blocks.
+// Known returns how many tokens at the start of a prompt are cached. Unlike Lookup, it neither
+// counts a lookup nor renews the blocks.
 func (c *PrefixCache) Known(blocks []uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +64,7 @@ func (c *PrefixCache) known(blocks []uint64) int {
 	return n
 }
 
-// Insert stores blocks as just used.
+// Insert stores blocks as the most recently used ones.
 func (c *PrefixCache) Insert(blocks []uint64) {
 	if c.max == 0 {
 		return
@@ -83,7 +84,7 @@ func (c *PrefixCache) touch(block uint64) {
 	case len(c.uses) <= c.max:
 		at = int32(len(c.uses))
 		c.uses = append(c.uses, cachedBlock{})
-	default: // replaces the oldest
+	default: // replace the oldest block
 		at = c.uses[0].before
 		c.unlink(at)
 		delete(c.at, c.uses[at].block)
@@ -99,14 +100,14 @@ func (c *PrefixCache) unlink(at int32) {
 	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
 }
 
-// Counts returns the numbers of tokens that were requested and found.
+// Counts returns how many tokens were looked up, and how many of them were found.
 func (c *PrefixCache) Counts() (asked, hit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked, c.in
 }
 
-// Clear removes all blocks and counts.
+// Clear removes all blocks and resets the counts.
 func (c *PrefixCache) Clear() {
 	if c.max == 0 {
 		return

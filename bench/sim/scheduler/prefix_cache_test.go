@@ -10,7 +10,7 @@ import (
 func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 	const room = 40
 	c := NewPrefixCache(room * BlockTokens)
-	var list []uint64 // the newest first
+	var list []uint64 // newest block first
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		var blocks []uint64

@@ -6,31 +6,31 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// The sizes for counting a prompt, in bytes and in tokens.
+// Sizes for counting the tokens of a prompt.
 const (
 	bytesPerToken = 4
 	BlockTokens   = 16
 	blockBytes    = BlockTokens * bytesPerToken
 	imageTokens   = 256
-	MessageTokens = 3 // tokens that a chat template adds around each message
+	MessageTokens = 3 // tokens that a chat template adds to each message
 )
 
-// Prompt is the digest of a request's text: its length, a hash that determines the answer, and the
-// chained hashes of its full blocks. The text itself is not kept.
+// Prompt is the digest of the text of a request: its length, a hash that determines the response,
+// and the chained hashes of its full blocks. It does not contain the text.
 type Prompt struct {
 	Hash   uint64
 	Bytes  int
-	Extra  int // tokens that are not text: images, template
+	Extra  int // tokens that are not text, for images and the template
 	fill   [blockBytes]byte
 	n      int
-	Salt   uint64 // of the cache; 0: none
+	Salt   uint64 // cache salt; 0: none
 	Blocks []uint64
-	// Priority is the request's priority in the queue, lowest first; 0 if the engine does not order
-	// its queue.
+	// Priority is the priority of the request in the queue. The lowest number is served first. If
+	// the engine does not order its queue, Priority is 0.
 	Priority int
 }
 
-// Reset starts a new prompt and reuses the last prompt's memory.
+// Reset starts a new prompt and reuses the memory of the previous one.
 func (p *Prompt) Reset(seed uint64) {
 	*p = Prompt{Hash: textgen.Mix(seed, 0x9e3779b97f4a7c15), Blocks: p.Blocks[:0]}
 }
@@ -58,7 +58,8 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// Image appends a picture: its bytes enter the hash but do not lengthen the prompt.
+// Image appends a picture. The bytes of the picture change the hash, but do not make the prompt
+// longer.
 func (p *Prompt) Image(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte
@@ -73,7 +74,7 @@ func (p *Prompt) block(b []byte) {
 	p.Blocks = append(p.Blocks, p.Hash^p.Salt)
 }
 
-// Tokens returns the length of the prompt, at least 1.
+// Tokens returns the length of the prompt in tokens, which is at least 1.
 func (p *Prompt) Tokens() int { return max(1, (p.Bytes+bytesPerToken-1)/bytesPerToken+p.Extra) }
 
 // Sum returns the hash of the whole prompt.

@@ -8,25 +8,25 @@ import (
 	"sync/atomic"
 )
 
-// The reasons why a request got no slot.
+// Errors of requests that receive no slot.
 var (
 	ErrFull = errors.New("queue is full")
 	ErrGone = errors.New("client has left")
 )
 
-// Slots assigns slots of the running batch and room in the engine's cache: the lowest priority
-// number first and, within one priority, first come, first served. It knows neither time nor
-// sockets.
+// Slots assigns the slots of the running batch, and the room in the engine's cache. The lowest
+// priority number is served first, and requests of equal priority are served in the order of
+// arrival. Slots depends on neither time nor sockets.
 type Slots struct {
 	mu           sync.Mutex
-	limit, queue int // negative queue: no limit
-	kv           int // 0: not limited
+	limit, queue int // a negative queue has no limit
+	kv           int // room in tokens; 0: no limit
 	peak         int
-	waiting      list.List // of *waiter; the next one comes first
-	holders      list.List // of *SlotHolder; the youngest comes last
-	pins         Pins      // of the holders
+	waiting      list.List // of *waiter; the next request is first
+	holders      list.List // of *SlotHolder; the youngest is last
+	pins         Pins      // blocks of the holders
 	running      atomic.Int32
-	used         atomic.Int64 // tokens of running requests: prompts and answers so far
+	used         atomic.Int64 // tokens of running requests, both in prompts and generated
 }
 
 type waiter struct {
@@ -36,25 +36,27 @@ type waiter struct {
 	priority int
 }
 
-// SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens that it writes and
-// finally Leave, once.
+// SlotHolder is a request that holds a slot. Its owner calls Grow for generated tokens, and finally
+// calls Leave once.
 type SlotHolder struct {
-	blocks  []uint64 // of the prompt; may be shared with others
-	own     int      // further tokens
+	blocks  []uint64 // blocks of the prompt, which other requests may share
+	own     int      // number of tokens outside blocks
 	evicted atomic.Bool
-	place   *list.Element // its element in holders
+	place   *list.Element // element in holders
 }
 
-// Evicted reports whether other requests have taken the slot, so that the owner must requeue.
+// Evicted reports whether the request was preempted. If so, its owner must call Requeue.
 func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 
-// NewSlots returns slots with a queue (negative: unlimited) and room for kv tokens (0: unlimited).
+// NewSlots returns limit slots, a queue of the given length (negative: no limit), and room for kv
+// tokens (0: no limit).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits for a slot and for room for need tokens. Other requests may share the blocks.
-// Requests with a lower priority number are served first. Enter borrows blocks until Leave. Enter
-// returns ErrFull at once if the queue is full, and ErrGone if gone closes first. Without an error,
-// the caller must call Leave exactly once with the SlotHolder.
+// Enter waits until there is a slot, and room for need tokens. Other requests may share the given
+// blocks. Requests with a lower priority number are served first. Enter borrows the slice blocks
+// until Leave. If the queue is full, it immediately returns ErrFull. If gone is closed first, it
+// returns ErrGone. If it returns no error, the caller must call Leave with the SlotHolder exactly
+// once.
 func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -74,7 +76,7 @@ func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority 
 	return t, s.await(w, s.link(w), gone)
 }
 
-// link puts a waiter after all waiters with the same or a lower priority number.
+// link inserts a waiter after all waiters with the same or a lower priority number.
 func (s *Slots) link(w *waiter) *list.Element {
 	for at := s.waiting.Back(); at != nil; at = at.Prev() {
 		if at.Value.(*waiter).priority <= w.priority {
@@ -84,8 +86,9 @@ func (s *Slots) link(w *waiter) *list.Element {
 	return s.waiting.PushFront(w)
 }
 
-// Requeue moves an evicted SlotHolder from its slot to the head of the queue, with all the room
-// that it holds, and waits for another slot. After ErrGone it holds nothing.
+// Requeue moves a preempted SlotHolder to the head of the queue and waits until there is a slot.
+// The holder again needs room for all its tokens. If Requeue returns ErrGone, the holder has
+// neither a slot nor room.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
@@ -94,7 +97,7 @@ func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	return s.await(w, s.waiting.PushFront(w), gone)
 }
 
-// await waits at a position in the queue. The caller holds s.mu, and await unlocks it.
+// await waits at a position in the queue. The caller holds s.mu, which await unlocks.
 func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	s.grant()
 	s.mu.Unlock()
@@ -105,16 +108,16 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.granted { // granted while the client left
+	if w.granted { // the slot was granted while the client left
 		s.release(w.tenant)
 	} else {
 		s.waiting.Remove(at)
 	}
-	s.grant() // the head may have blocked the other waiters
+	s.grant() // the head of the queue may have blocked the other waiters
 	return ErrGone
 }
 
-// Leave gives back the slot and the room.
+// Leave frees the slot and the room.
 func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Lock()
 	s.release(t)
@@ -122,9 +125,9 @@ func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Unlock()
 }
 
-// Grow counts tokens that a running request has written. If the tokens no longer fit, the youngest
-// request is evicted: at its next token it notices this and requeues. It must then read its prompt
-// again, as in vLLM. A request that runs alone is never evicted.
+// Grow adds tokens that a running request has generated. If all tokens exceed the room, the
+// youngest request is preempted. It notices this at its next token and calls Requeue. It must then
+// read its prompt again, as in vLLM. A request that runs alone is never preempted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
@@ -153,7 +156,7 @@ func (s *Slots) release(t *SlotHolder) {
 	s.holders.Remove(t.place)
 }
 
-// grant gives free slots to the head of the queue; no request overtakes another.
+// grant gives free slots to the head of the queue. No request overtakes another.
 func (s *Slots) grant() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
 		w := at.Value.(*waiter)
@@ -167,10 +170,10 @@ func (s *Slots) grant() {
 	}
 }
 
-// Running returns the number of running requests, without taking the lock.
+// Running returns the number of running requests, without locking.
 func (s *Slots) Running() int { return int(s.running.Load()) }
 
-// Resize changes the number of slots; running requests continue.
+// Resize changes the number of slots. Running requests continue.
 func (s *Slots) Resize(limit int) {
 	s.mu.Lock()
 	s.limit = limit
@@ -178,22 +181,22 @@ func (s *Slots) Resize(limit int) {
 	s.mu.Unlock()
 }
 
-// Load returns the numbers of running and waiting requests, and the highest number that have run at
-// once.
+// Load returns how many requests run and how many wait, and the highest number of running requests
+// so far.
 func (s *Slots) Load() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// Room returns the tokens in the cache that running requests use, and the number of slots.
+// Room returns how many tokens in the cache running requests use, and the number of slots.
 func (s *Slots) Room() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.used.Load()), s.limit
 }
 
-// ClearPeak restarts the peak count.
+// ClearPeak resets the peak to the number of running requests.
 func (s *Slots) ClearPeak() {
 	s.mu.Lock()
 	s.peak = int(s.running.Load())

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSlotsAreOrdered checks that requests that were evicted go first, then the lowest priority
-// number, then the earliest.
+// TestSlotsAreOrdered checks that preempted requests go first. Then the lowest priority number goes
+// first and, among equal numbers, the earliest request.
 func TestSlotsAreOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, -1, 0)
@@ -22,7 +22,7 @@ func TestSlotsAreOrdered(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				served = append(served, id) // one runs at a time
+				served = append(served, id) // one request runs at a time
 				s.Leave(holder)
 			}()
 			synctest.Wait()
@@ -44,8 +44,8 @@ func TestSlotsAreOrdered(t *testing.T) {
 	})
 }
 
-// TestSharedBlocksTakeRoomOnce checks that requests with the same prefix run together although
-// there is no room for their sum.
+// TestSharedBlocksTakeRoomOnce checks that requests with the same prefix run together even if there
+// is no room for the sum of their tokens.
 func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(10, -1, 10*BlockTokens)
@@ -66,7 +66,7 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 		if used, _ := s.Room(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
 			t.Fatalf("%d and %d run, %d tokens are held", len(a), len(b), used)
 		}
-		c := enter([]uint64{11, 12, 13}) // without sharing there is no room
+		c := enter([]uint64{11, 12, 13}) // if blocks were not shared, there would be no room
 		if len(c) != 0 {
 			t.Fatal("a request runs for which there is no room")
 		}

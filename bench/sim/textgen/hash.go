@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// Mix folds the 128-bit product of its arguments, so that every bit of both affects every bit of
-// the result.
+// Mix folds the 128-bit product of its arguments, so every bit of both arguments affects every bit
+// of the result.
 func Mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^0x2d358dccaa6c78a5, b^0x8bb84b93962eacc9)
 	return hi ^ lo
 }
 
-// Hash is a fast hash that is the same in every process, but not secure.
+// Hash is a fast hash that is the same in every process. It is not secure.
 func Hash(seed uint64, p []byte) uint64 {
 	h := Mix(seed, uint64(len(p)))
 	for len(p) >= 16 {

@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// AppendInstance writes a small value that satisfies a JSON schema, as far as simulated tools need
-// it: types, enum, const, required and other properties, items, limits, anyOf, local $ref. It
-// resolves $ref within the schema root.
+// AppendInstance appends a small value that satisfies a JSON schema, as far as simulated tools need
+// this. It supports types, enum, const, required and other properties, items, limits, anyOf and
+// local $ref. It resolves $ref in root, the root of the schema.
 func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {
@@ -132,15 +132,15 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 	}
 	if o := s.GetObject("properties"); o != nil {
 		o.Visit(func(k []byte, v *fastjson.Value) {
-			// Without a list of required members, a shallow object gets all of them and a deep one
-			// none, so that recursion ends.
+			// If no members are required, a shallow object contains all members and a deep object
+			// contains none, so that the recursion ends.
 			if required[string(k)] || len(required) == 0 && depth < 2 {
 				member(string(k), v)
 			}
 			delete(required, string(k))
 		})
 	}
-	for _, r := range s.GetArray("required") { // required, but not described
+	for _, r := range s.GetArray("required") { // members that are required but not described
 		if name := string(r.GetStringBytes()); required[name] {
 			member(name, nil)
 		}
@@ -148,7 +148,7 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 	return append(dst, '}')
 }
 
-// SampleString writes one plain ASCII word as a JSON string.
+// SampleString appends a plain ASCII word as a JSON string.
 func SampleString(dst []byte, seed uint64) []byte {
 	words := [...]string{"river", "gate", "Lima", "lamp", "harbour", "mill", "Oslo", "weir"}
 	return wire.AppendString(dst, words[seed%uint64(len(words))])

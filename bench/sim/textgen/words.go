@@ -7,10 +7,10 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Word is one token of text with its JSON form.
+// Word is one token of text, together with its JSON form.
 type Word struct{ Text, Escaped string }
 
-// state is a state of the word chain. It determines the states that may follow.
+// state is a state of the word chain. It determines which states may follow.
 type state uint8
 
 const (
@@ -24,9 +24,9 @@ const (
 	states
 )
 
-// chain gives each state its words and the states that may follow. Likelier states occur more than
-// once. A few words contain characters of real text that break careless code: umlauts, three- and
-// four-byte characters, quotes, a backslash.
+// chain maps each state to its words and to the states that may follow. A state that is more likely
+// is listed more than once. A few words contain characters that careless code mishandles: umlauts,
+// three- and four-byte characters, quotes, a backslash.
 var chain = [states]struct {
 	words []Word
 	next  []state
@@ -72,18 +72,18 @@ func text(words ...string) []Word {
 	return ws
 }
 
-// NewWord makes a token of any text.
+// NewWord returns a token with the given text.
 func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))} }
 
-// Generator returns one word after another, always the same words for the same seed.
+// Generator returns one word after another. The words depend only on the seed.
 type Generator struct {
 	rng  uint64
 	at   state
 	lead begin
 }
 
-// begin says what the next word starts: a text, a paragraph, a sentence, or none of these. It
-// determines the case of the word's first letter and the blank before the word.
+// begin describes what the next word starts: a text, a paragraph, a sentence, or none of these. It
+// determines the case of the first letter, and whether a space precedes the word.
 type begin uint8
 
 const (
@@ -101,7 +101,7 @@ func (s *Generator) random(n int) int {
 	return int(Mix(s.rng, 0xd1342543de82ef95) % uint64(n))
 }
 
-// Next returns the next word, including the blank before it.
+// Next returns the next word, including the space before it.
 func (s *Generator) Next() Word {
 	was, here := s.at, &chain[s.at]
 	i := s.random(len(here.words))
@@ -127,7 +127,7 @@ func (s *Generator) Next() Word {
 	return w
 }
 
-// capitals holds the words as at the start of a sentence, with and without a blank.
+// capitals contains the capitalized words, with and without a space before them.
 var capitals = func() (all [states][][2]Word) {
 	for st := range all {
 		for _, w := range chain[st].words {
@@ -139,13 +139,13 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens splits a text into tokens as the simulator counts them: a blank starts a token, and a
-// token has at most 12 characters.
+// Tokens splits a text into tokens in the way the simulator counts them. A space starts a token,
+// and a token has at most 12 characters.
 func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
-// Fragments splits a text into pieces of n characters, as tool arguments and JSON arrive.
+// Fragments splits a text into pieces of n characters, as the deltas of tool arguments and JSON do.
 func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }

@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// EventFormat is the format in which events are written. Every engine uses the zero value. Other
-// formats are legal as well.
+// EventFormat is the format in which events are written. Every engine uses the zero value. The
+// other formats are also legal.
 type EventFormat struct {
-	EOL       string // "\n" when empty; "\r\n", "\r"
-	NoSpace   bool   // no blank after the colon
+	EOL       string // "\r\n" or "\r"; empty: "\n"
+	NoSpace   bool   // no space after the colon
 	Comments  bool   // a comment before every event
-	Multiline bool   // data on several lines
-	Fields    bool   // event, id and retry lines
-	BOM       bool   // a byte order mark first
-	Escaped   bool   // \u escapes for everything beyond ASCII
+	Multiline bool   // data on more than one line
+	Fields    bool   // lines for event, id and retry
+	BOM       bool   // a byte order mark at the start
+	Escaped   bool   // \u escapes for all characters outside ASCII
 	OpenEnd   bool   // no blank line after the last event
 }
 
-// Append writes the n-th event (from 1), with a name unless name is empty.
+// Append appends the n-th event, counting from 1. An event whose name is empty has no event line.
 func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte {
 	if *f == (EventFormat{}) {
 		if name != "" {
@@ -66,7 +66,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 		dst = append(dst, eol...)
 	}
 	if f.Multiline && len(data) > 2 && data[0] == '{' && data[len(data)-1] == '}' {
-		// A line break next to an outer brace is insignificant in JSON.
+		// A line break next to an outer brace has no meaning in JSON.
 		line(data[:1])
 		line(data[1 : len(data)-1])
 		line(data[len(data)-1:])
@@ -82,7 +82,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 // Done is the data of the event that ends a stream.
 var Done = []byte("[DONE]")
 
-// escapeAll writes every character outside ASCII as a \u escape, or as a pair of them if necessary.
+// escapeAll escapes every character outside ASCII as \u, with a surrogate pair if necessary.
 func escapeAll(p []byte) []byte {
 	dst := make([]byte, 0, len(p)+16)
 	for len(p) > 0 {

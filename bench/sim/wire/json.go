@@ -5,14 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString writes s as a JSON string.
+// AppendString appends s as a JSON string.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
 	return append(dst, '"')
 }
 
-// AppendEscaped writes s as the inside of a JSON string and replaces invalid UTF-8 by U+FFFD.
+// AppendEscaped appends s in the form that it has inside a JSON string. It replaces invalid UTF-8
+// with U+FFFD.
 func AppendEscaped(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	start := 0
@@ -62,13 +63,13 @@ func (o *Members) Add(texts ...string) *Members {
 	return o
 }
 
-// Quote appends a text as a string.
+// Quote appends v as a JSON string.
 func (o *Members) Quote(v string) *Members {
 	*o = AppendString(*o, v)
 	return o
 }
 
-// QuoteOrNull appends a text as a string, or null if the text is empty.
+// QuoteOrNull appends v as a JSON string, or null if v is empty.
 func (o *Members) QuoteOrNull(v string) *Members {
 	if v == "" {
 		return o.Add("null")
