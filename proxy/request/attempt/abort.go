@@ -6,20 +6,19 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Abort ends a call from outside. Any goroutine may call End. Only the call's own goroutine may
-// call the other methods.
+// Abort lets other goroutines cancel a call. Any goroutine may call End. Only the call's goroutine
+// may call the other methods.
 type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
-	shadow   atomic.Pointer[Abort] // aborts a copy of the call, which ends with the call
+	shadow   atomic.Pointer[Abort] // cancels the shadow of this call when this call is canceled
 }
 
-// cause is why a call was ended from outside.
 type cause struct{ err error }
 
-// End ends the call for the given reason. It closes the engine's connection at once, and wakes a
-// call that waits. The first reason wins.
+// End cancels the call. It closes the engine's connection immediately and wakes a waiting call. If
+// End is called again, the first cause wins.
 func (a *Abort) End(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
 		return
@@ -35,7 +34,8 @@ func (a *Abort) End(err error) {
 	}
 }
 
-// Shadow makes a copy of the call end when the call ends, as Publish does for an exchange.
+// Shadow makes End cancel the shadow together with the call. If the call was already canceled,
+// Shadow cancels the shadow immediately.
 func (a *Abort) Shadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
@@ -43,11 +43,11 @@ func (a *Abort) Shadow(of *Abort) {
 	}
 }
 
-// Answered detaches the copy of a call whose answer is complete. The copy then continues even if
-// the client leaves.
+// Answered detaches the shadow after the call has been answered. The shadow then continues even if
+// the client disconnects.
 func (a *Abort) Answered() { a.shadow.Store(nil) }
 
-// Cause returns why the call was ended from outside, or nil.
+// Cause returns why the call was canceled, or nil.
 func (a *Abort) Cause() error {
 	if c := a.cause.Load(); c != nil {
 		return c.err
@@ -55,8 +55,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish makes x the exchange that End closes. It stores x before it checks the cause, so that no
-// End is missed: Publish notices an earlier End, and a later End finds x.
+// Publish makes x the exchange that End closes. It stores x before it reads the cause, so no End is
+// missed: either Publish sees the cause, or End sees x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
@@ -64,11 +64,11 @@ func (a *Abort) Publish(x *http1.Exchange) {
 	}
 }
 
-// Withdraw undoes Publish. It must run before the exchange is closed.
+// Withdraw undoes Publish. The caller must call it before it closes the exchange.
 func (a *Abort) Withdraw() { a.exchange.Store(nil) }
 
-// Wait returns a channel for a call that waits for something other than an engine. End closes the
-// channel. ok is false if the call has already ended.
+// Wait returns a channel that End closes. A call uses it while it waits for something other than an
+// engine. ok is false if the call was already canceled.
 func (a *Abort) Wait() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})
 	a.left.Store(&ch)

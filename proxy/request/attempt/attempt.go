@@ -19,53 +19,53 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Terms holds what an attempt needs to know about its call.
+// Terms are the inputs of an attempt. They do not change during the attempt.
 type Terms struct {
 	Request      Request
 	Model        *snapshot.Model
-	PromptTokens int       // estimated
-	Start        time.Time // when the call started
-	Asked        time.Time // when the attempt started
+	PromptTokens int // estimated
+	Start        time.Time
+	Asked        time.Time
 	RequestID    []byte
-	Key          string // id of the client's key; empty: none
-	Tiers        uint8  // the tiers that the key lists
+	Key          string
+	Tiers        uint8
 	Body         Hasher
-	Traceparent  []byte            // the client's; used without tracing
-	Tracestate   []byte            // the client's
-	Span         *observe.CallSpan // nil without tracing
-	Number       int               // number of the attempt; the first is 1
+	Traceparent  []byte // the client's traceparent header; used if tracing is off
+	Tracestate   []byte
+	Span         *observe.CallSpan // nil: tracing is off
+	Number       int               // the first attempt is 1
 	Memory       *Memory
 	Abort        *Abort
 	Mover        Mover
 	Guard        *guard.Guard
 }
 
-// Request is what an attempt reads from its call's request.
+// Request is the part of the client's request that an attempt reads.
 type Request interface {
 	endpoint.Prompt
 	endpoint.Replies
 	Streams() bool
 }
 
-// Hasher identifies a call's body if an attempt has failed.
+// Hasher hashes the request body of a call whose attempt has failed.
 type Hasher interface {
-	// BodyHash returns the hash of the body, or 0 if the body cannot be identified.
+	// BodyHash returns a hash of the body, or 0 if the body cannot be hashed.
 	BodyHash() uint64
 }
 
-// Attempt is one try of a call.
+// Attempt is one attempt of a call at one upstream.
 type Attempt struct {
 	terms  Terms
-	lease  *upstreams.Lease // nil: there was none, or it was released
+	lease  *upstreams.Lease // nil: none, or released
 	target *routing.Target
-	span   *observe.AttemptSpan // nil without tracing
-	ttft   time.Duration        // time to the first token; 0: it has not arrived, or does not count
-	asked  bool                 // the request was for a stream
-	sends  int                  // requests written by all attempts of the call
+	span   *observe.AttemptSpan // nil: tracing is off
+	ttft   time.Duration        // time to the first token; 0: unknown or not measured
+	asked  bool
+	sends  int // number of requests that all attempts of the call have written
 	Reply  Reply
 }
 
-// Begin takes over the lease and the exchange x in which the request will be sent.
+// Begin starts an attempt. It takes ownership of the lease. Send will use the exchange x.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	if sends := a.sends; a.terms.Model != nil { // not the call's first attempt
 		*a = Attempt{}
@@ -82,7 +82,7 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 }
 
 // Send writes the request. If once is true, the request must not be sent twice, so Send uses only a
-// connection that cannot turn out to be dead.
+// connection that is known to be open.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -108,13 +108,12 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	if c.buffered || !asksStream {
 		a.lease.Buffers()
 	}
-	if err == nil && s.Reader != nil { // a form's last field may have requested events
+	if err == nil && s.Reader != nil { // the last field of a form may have requested a stream
 		a.asked = c.streams
 	}
 	return err
 }
 
-// traceparent returns the W3C trace context for the engine, or nil.
 func (a *Attempt) traceparent() []byte {
 	if a.span != nil {
 		return a.span.Traceparent(nil)
@@ -122,8 +121,8 @@ func (a *Attempt) traceparent() []byte {
 	return a.terms.Traceparent
 }
 
-// AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet if the time
-// until passes first, and otherwise an error for FailureOf.
+// AwaitHead waits for the response headers, at most until the given time. It returns nil for a
+// usable response and http1.ErrNotYet after a timeout. FailureOf converts other errors.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
 	if r.clock.headed {
@@ -159,10 +158,10 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	return nil
 }
 
-// Pull translates the engine's next events into the client's dialect and appends them. It returns
-// with at least one byte, with done set at the end of the stream, or with an error. Pull returns
-// http1.ErrNotYet if the time until passes first, and may then be called again. Other errors are
-// for FailureOf.
+// Pull translates the engine's next events into the client's dialect and appends them to dst. It
+// appends at least one byte, sets done at the end of the stream, or returns an error. After the
+// time until, it returns http1.ErrNotYet, and Pull may be called again. FailureOf converts other
+// errors.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
 		if err := a.AwaitHead(until.Std()); err != nil {
@@ -173,9 +172,12 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply, or the assembled completion if the request was for a
-// stream. It returns the errors of AwaitHead. If passesOn is true, ReadWhole may return ErrLarge
-// for a reply that is to be passed on as it arrives. After http1.ErrNotYet it may be called again.
+// ReadWhole returns the engine's complete response. If the request asked for a stream, it returns
+// the completion assembled from the stream.
+//
+// Errors are those of AwaitHead, and ReadWhole may be called again after http1.ErrNotYet. If
+// passesOn is true, ReadWhole returns ErrLarge for a large response that the caller can relay while
+// it arrives.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -195,43 +197,44 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 	return *r.whole.body, nil
 }
 
-// Sends returns how many requests this and the earlier attempts of the call have written.
+// Sends returns how many requests the attempts of the call have written so far.
 func (a *Attempt) Sends() int { return a.sends }
 
-// AsksStream reports whether the request to the engine was for a stream.
+// AsksStream reports whether the request to the engine asked for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }
 
-// Target returns the target of the attempt, or nil if there was no attempt.
+// Target returns the target of the attempt, or nil if no attempt was made.
 func (a *Attempt) Target() *routing.Target { return a.target }
 
-// Lease returns the attempt's lease on its upstream, or nil if there was none or it was released.
+// Lease returns the lease of the attempt. If it was released, or the attempt has none, Lease
+// returns nil.
 func (a *Attempt) Lease() *upstreams.Lease { return a.lease }
 
-// FirstToken records that the first token arrived ttft after the request was sent.
+// FirstToken records the time between the request and the first token.
 func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.ttft = ttft
 	a.lease.FirstToken(ttft)
 }
 
-// Counted records how many prompt tokens the engine counted, and how many of them were cached. It
-// must be called before Answered.
+// Counted records how many prompt tokens the engine has counted, and how many of them were cached.
+// It must be called before Answered.
 func (a *Attempt) Counted(tokens, cached int) {
 	if a.lease != nil {
 		a.target.Counted(a.lease, tokens, cached)
 	}
 }
 
-// Answered records how many tokens a complete answer has.
+// Answered records the number of tokens in a complete answer.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
 		a.lease.Answered(tokens, p.readAt.Since(p.sentAt)-a.ttft, p.readAt.Std())
 	}
 }
 
-// FailureOf returns the failure for an error other than http1.ErrNotYet.
+// FailureOf converts an error into a failure. err must not be http1.ErrNotYet.
 func (a *Attempt) FailureOf(err error) *failure.Failure {
 	if cause := a.terms.Abort.Cause(); cause != nil {
-		return failure.FromAbort(cause) // the abort caused the error
+		return failure.FromAbort(cause) // the abort has caused the error
 	}
 	var (
 		f *failure.Failure
@@ -264,9 +267,8 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	return f
 }
 
-// Blame reports a failure to the upstream's status and, with the failure's source, to the
-// upstream's breaker. It does nothing if the upstream is not at fault, or if the attempt has
-// already ended and was blamed.
+// Blame reports a failure to the health and the breaker of the upstream. It does nothing if the
+// failure is not the upstream's fault or the attempt has ended.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return
@@ -286,7 +288,6 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	}
 }
 
-// source describes a failed call for the breaker.
 func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
 		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
@@ -294,8 +295,8 @@ func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	}
 }
 
-// End releases the lease with the attempt's outcome, and then the connection. Only the first call
-// has an effect. If now is zero, End reads the clock.
+// End closes the exchange and releases the lease with the outcome. Only the first call has an
+// effect. If now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease
 	if lease == nil {
@@ -309,7 +310,7 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	a.Close(o, now)
 }
 
-// Close ends the attempt's exchange but keeps its lease.
+// Close closes the exchange and keeps the lease.
 func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.terms.Abort.Withdraw()
 	defer a.Reply.x.CloseAt(now)
@@ -322,8 +323,8 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers a request's token limit to the room that the prompt leaves in the target's
-// context, as far as the edge knows that context.
+// LowerLimit lowers the token limit of a request to the number of tokens that the prompt leaves
+// free in the target's context. It does nothing if the context length is unknown.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
 	asked := l.TokenLimit()
@@ -335,8 +336,8 @@ func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *
 	}
 }
 
-// ContextOf returns a target's context length for a request, in tokens: the engine's or the
-// configured one, whichever is smaller. It returns 0 if neither is known.
+// ContextOf returns the context length of a target in tokens: the smaller of the length that the
+// engine reports and the configured length, or 0 if neither is known.
 func ContextOf(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
 	configured, n := limit.Context(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {

@@ -12,40 +12,40 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// afterFinish is the time allowed for a stream to send usage and [DONE] after all its choices have
+// afterFinish is how long a stream may take to send usage and [DONE] after all choices have
 // finished.
 const afterFinish = 2 * time.Second
 
-// lookEvery is the interval at which a call checks its engine once the engine has been silent for
+// lookEvery is how often a call checks its engine once the engine has been silent for
 // progress.Patience.
 const lookEvery = time.Second
 
-// clock decides which of a model's time limits applies to a reply.
+// clock enforces a model's time limits on one response.
 type clock struct {
 	limits  *config.Timeouts
 	up      *upstreams.Upstream
 	lease   *upstreams.Lease
 	mover   Mover
-	start   instant.Time // start of the call
-	streams bool         // the client gets the answer as it is generated
-	headed  bool         // the reply's head has arrived, with a 200
-	begun   bool         // the reply's first event has arrived
+	start   instant.Time
+	streams bool
+	headed  bool // whether the headers of a usable response have arrived
+	begun   bool
 
-	sentAt     instant.Time  // when the request was written
-	loadedAt   instant.Time  // when the engine was last seen to load the model
-	readAt     instant.Time  // when the last bytes of the reply arrived
-	completeAt instant.Time  // when every choice had its finish reason
-	blocked    time.Duration // how long the client held up an answer that is passed on
-	until      instant.Time  // when the reader stops waiting; 0: the limits decide
-	lookedAt   instant.Time  // when the engine was last checked
+	sentAt     instant.Time
+	loadedAt   instant.Time // when the engine was last known to be loading the model
+	readAt     instant.Time
+	completeAt instant.Time
+	blocked    time.Duration // how long the client has blocked a relayed answer
+	until      instant.Time  // deadline of the current read; 0: none
+	lookedAt   instant.Time
 
-	waits    bool // the lease counts this call as waiting for its engine
-	excused  bool // the engine is working, so silence is no failure
-	buffered bool // the answer has a tool call, which the engine may hold back
+	waits    bool // whether the lease counts this call as waiting for its engine
+	excused  bool // whether the engine is known to be working, so that its silence is not a failure
+	buffered bool // whether the engine may buffer the answer because of a tool call
 }
 
-// limit returns the given limit, unless it is 0. In that case the limit depends on the engine's
-// progress: progress.Ceiling for an engine that works or buffers, and unseen for any other engine.
+// limit returns the configured limit if it is set. Otherwise it returns progress.Ceiling for an
+// engine that is working or buffering, and the argument unseen for any other engine.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -60,10 +60,9 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
-// idle returns how long the reply may be silent once it has started.
 func (c *clock) idle() time.Duration { return c.limit(c.limits.Idle, config.IdleUnseen) }
 
-// look returns the time at which to check the engine next; 0: no check.
+// look returns when the engine is checked next, or 0 if it is not checked.
 func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
 		return 0
@@ -71,25 +70,24 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from returns the earliest time at which the engine could start to work on the request.
+// from returns when the engine could have started to process the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
-// lookAtLoad records whether the engine is still loading the model for this call. While the engine
-// is loading, the answer's clocks are restarted, but for at most progress.Ceiling.
+// lookAtLoad records whether the engine is loading the model. While it is loading, the time limits
+// of the response start anew, for at most progress.Ceiling.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
 	}
 }
 
-// next returns when to judge the reply if nothing arrives.
 func (c *clock) next() instant.Time {
 	at, _ := c.deadline()
 	return instant.Earlier(at, c.look())
 }
 
-// lookAt checks whether the engine is working. It returns true if the engine has forgotten the
-// call.
+// lookAt checks whether the engine is working. lost is true if the engine no longer has the
+// request.
 func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
@@ -103,7 +101,6 @@ func (c *clock) lookAt(now instant.Time) (lost bool) {
 	return c.up.Progress.Lost(c.readAt.Std(), now.Std())
 }
 
-// heard records that the call no longer waits for the engine.
 func (c *clock) heard() {
 	if c.waits {
 		c.waits = false
@@ -111,8 +108,8 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline returns the time after which the engine has been silent for too long, and the limit that
-// applies. It returns zero if there is no limit.
+// deadline returns when the wait for the engine ends. limit is the cause if that is a failure. If
+// no time limit applies, at is zero.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
@@ -136,22 +133,23 @@ func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	return at, limit
 }
 
-// complete records that every choice has its finish reason.
 func (c *clock) complete() {
 	if c.completeAt == 0 {
 		c.completeAt = c.readAt
 	}
 }
 
-// overdue reports whether a complete reply has used up its time for usage and [DONE].
 func (c *clock) overdue() bool {
 	return c.completeAt != 0 && c.completeAt.After(afterFinish).Passed()
 }
 
-// judge decides what an engine's silence means. It returns nil while the silence is acceptable, and
-// an error once the silence has lasted too long. It also returns an error if the call leaves its
-// upstream. A call leaves an upstream that is or may be stalled, that is down and silent, or whose
-// drain time is over.
+// judge decides whether a silent call may continue to wait. It returns an error:
+//
+//   - if the engine no longer has the request;
+//   - if the upstream is stalled, may be stalled, or has exceeded its drain time, and the call can
+//     move to another upstream;
+//   - if the upstream is down;
+//   - if a time limit has passed.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -172,13 +170,13 @@ func (c *clock) judge(now instant.Time) error {
 	return nil
 }
 
-// errLost ends a call that the engine has forgotten.
+// errLost is the cause of the failure when the engine no longer has the request.
 var errLost = errors.New("the engine is working on fewer requests than it was given")
 
 // Mover moves a call to another engine.
 type Mover interface {
-	// Leave takes a slot at another engine for the call, which then leaves its current engine. The new
-	// engine starts the answer anew, or continues what the client has received. Leave returns false if
-	// there is no slot, or if the call may no longer leave.
+	// Leave acquires a slot at another engine, and the call then moves to it. The new engine starts
+	// the answer again, or continues the answer that the client has received so far. Leave returns
+	// false if no slot is free or the call can no longer move.
 	Leave() bool
 }

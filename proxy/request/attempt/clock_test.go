@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling checks that every silent reply ends even if the limits are 0s and the
-// engine's progress decides. If the engine shows no progress, the reply ends at the usual limit,
-// and otherwise at most 15 minutes after the last bytes.
+// TestSilenceHasACeiling checks that every silent response ends even if the limits are 0s. If the
+// engine makes no progress, the response ends at the default limit. If it makes progress, the
+// response ends at most 15 minutes after the last bytes.
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0
@@ -26,7 +26,7 @@ func TestSilenceHasACeiling(t *testing.T) {
 		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // the limit for an answer that is not streamed
 		switch {
 		case c.streams && !c.headed && c.begun:
-			continue // no such reply exists
+			continue // this combination does not occur
 		case c.streams && seen:
 			want = 15 * time.Minute
 		case c.streams && c.begun:

@@ -1,40 +1,29 @@
-// Package attempt makes one attempt of a call. It holds a lease on an upstream, runs one exchange
-// under the lease, and reads the reply.
+// Package attempt makes one attempt of a call: it runs one exchange under a lease on an upstream
+// and reads the response.
 //
-// An attempt gets what it needs from its call as Terms, which do not change while it runs. It has
-// no reference to the call. The two share only the memory for the call's replies (Memory), and the
-// means to end the call from outside (Abort).
-//
-// # Course
-//
-// Begin takes over the lease, and Send writes the request. AwaitHead reads the head of the reply.
-// If the request was for a stream but the head announces none, AwaitHead also reads enough of the
-// body to tell what the reply is. Then Pull translates what has arrived with the endpoint's codec
-// (package endpoint) and appends the client's bytes, or ReadWhole reads a whole reply. FailureOf
-// turns an error that these methods return into a failure. End releases the lease with the
-// attempt's outcome, once. Close ends only the exchange, so that another one can begin under the
-// same lease.
+// Terms are the inputs of an attempt, and do not change while it runs. An attempt has no reference
+// to its call. It shares only two objects with the call: the Memory for responses and the Abort.
 //
 // # Silence
 //
-// After 10 s of silence a call checks its upstream every second (clock.lookAt). It keeps waiting as
-// long as the engine shows progress, up to a ceiling of 15 minutes. It leaves a stalled upstream if
-// the call may leave and another upstream has a slot (Mover). If the upstream is down and silent,
-// the call leaves it at once, or ends. The call also ends if the engine has forgotten the request.
-// The limits first_event and idle of the configuration apply regardless of the engine's progress.
+// After 10 s of silence a call checks its upstream every second (clock.lookAt). It waits as long as
+// the engine makes progress, up to progress.Ceiling (15 minutes). It moves away from a stalled
+// upstream if it can be moved and another upstream has a slot (Mover). It fails if the upstream is
+// down, or if the engine no longer has the request. The configured limits first_event and idle
+// apply regardless of the engine's progress.
 //
 // # Design
 //
-// A stream spends nearly all of its lifetime waiting, so its idle memory is what counts. Buffers
-// are taken from their pools when bytes arrive, and returned once the bytes have been written
-// (Rest), without an extra system call.
+// A stream spends nearly all of its time waiting, so the memory of a waiting stream matters most. A
+// buffer is taken from its pool when bytes arrive, and returned when they have been written (Rest).
+// This does not cost an additional system call.
 //
-// The memory for engines' bytes is limited, like that for clients' bytes (Memory). A call may hold
-// 64 KiB of its reply without a reservation. Beyond that, each buffer is reserved before it is
-// allocated. The reservation follows the bytes that have arrived, never an announced length, and
-// counts until the buffer is written or collected. If no memory is left, the edge ends the call
-// with a 503 and does not blame the engine.
+// Engine responses have a memory limit (Memory), which is separate from that of request bodies. A
+// call may use 64 KiB for its response without a reservation. Any larger buffer is reserved before
+// it is allocated. The reservation covers the bytes that have arrived, never an announced length.
+// The bytes stay reserved until the buffer has been written or collected. If no memory is left, the
+// call fails with a 503, and the upstream's health and breaker do not count the failure.
 //
-// The zero Attempt stands for no attempt. An Attempt belongs to the call's goroutine. Other
+// The zero Attempt represents no attempt. An Attempt belongs to the goroutine of the call. Other
 // goroutines may call only Abort.End.
 package attempt

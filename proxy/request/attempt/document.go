@@ -12,17 +12,17 @@ import (
 	"penstock/translate/sse"
 )
 
-// document holds what has been read of a reply that does not have the media type of the requested
+// document is the state for reading a response whose Content-Type does not match the requested
 // stream.
 type document struct {
 	read      whole
 	mediaType string
 }
 
-// document decides what such a reply is. It may be the stream after all: servers and proxies in
-// front of engines send streams as text/plain or without a type. It may be a whole answer, which
-// document turns into a stream. Otherwise the reply is an error. document returns http1.ErrNotYet
-// if the time until passes first, and may then be called again.
+// document handles a response whose Content-Type does not match the requested stream. It may be a
+// stream, because some servers and proxies send streams as text/plain or without a Content-Type. It
+// may be a whole answer, which document converts to a stream. Any other response is an error. After
+// http1.ErrNotYet, document may be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -59,7 +59,6 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents starts reading a stream. first holds bytes that precede the rest of the reply.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true
@@ -67,10 +66,9 @@ func (r *Reply) readEvents(first []byte, longest int) {
 	r.events.Reset(readAhead{r}, longest)
 }
 
-// readAhead reads a Reply whose first bytes have already been read.
+// readAhead reads Reply.first and then the Reply.
 type readAhead struct{ *Reply }
 
-// Read implements io.Reader.
 func (r readAhead) Read(p []byte) (int, error) {
 	switch {
 	case len(r.first) > 0:
@@ -83,7 +81,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. It lends nothing as long as Read still has bytes from first.
+// Lend implements sse.Source. It lends nothing while Read has bytes from first.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil
@@ -91,7 +89,6 @@ func (r readAhead) Lend() []byte {
 	return r.Reply.Lend()
 }
 
-// readMore reads once into the free part of the buffer.
 func (w *whole) readMore(r *Reply) error {
 	dst := *w.body
 	n, err := r.Read(dst[len(dst):cap(dst)])

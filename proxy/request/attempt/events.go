@@ -12,11 +12,10 @@ import (
 )
 
 const (
-	coalesce = 16 << 10 // events that are available at once are written together up to this size
-	rawPiece = 16 << 10 // read size for a binary answer
+	coalesce = 16 << 10 // events that have arrived together are written together, up to this size
+	rawPiece = 16 << 10
 )
 
-// pull appends the client's next bytes; see Attempt.Pull.
 func (r *Reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	if r.bad != nil {
 		return dst, false, r.bad
@@ -46,7 +45,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			out, err = r.finish(dst, to)
 			return out, true, err
 		case errors.Is(err, http1.ErrNotYet) && r.clock.overdue(), to.Finished() && brokeOff(err):
-			out, err = r.finish(dst, to) // the answer is complete
+			out, err = r.finish(dst, to) // all choices have finished
 			return out, true, err
 		default:
 			return dst, false, err
@@ -55,7 +54,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 		if dst, err = r.append(dst, ev, to); err != nil {
 			return r.undeliverable(dst, before, err)
 		}
-		if !blank { // a blank event does not prove that the engine has started
+		if !blank { // a blank event does not prove that generation has started
 			r.clock.begun = true
 			r.count++
 		}
@@ -74,15 +73,14 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 	}
 }
 
-// brokeOff reports whether the engine caused err: its connection was lost, or its bytes were
-// invalid.
+// brokeOff reports whether the connection to the engine was lost or carried invalid HTTP.
 func brokeOff(err error) bool {
 	var f *http1.Failure
 	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
-// append translates an event and appends the result. For a large event it reserves the event's size
-// before the translation, and afterwards corrects the reservation to the memory used.
+// append translates an event and appends the result. It reserves memory for the event before the
+// translation, and corrects the reservation afterwards.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -97,24 +95,23 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 	return dst, r.memory.holdState(to.Held())
 }
 
-// finish appends the end of a successful stream. In Responses the end repeats the answer four
-// times: as the text, its part, its item and the response. If there is no memory for that, finish
-// appends nothing, so that the stream can still end with an error. After a partial end that would
-// be impossible.
+// finish appends the end of a successful stream. In the Responses dialect, the end repeats the
+// answer four times: in the text, its part, its item and the response. If no memory is left for
+// that, finish appends nothing, so that the caller can still end the stream with an error.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
 	}
 	dst, err := to.Finish(dst)
 	if err == nil {
-		_ = r.memory.HoldOut(cap(dst)) // the buffer exists already
+		_ = r.memory.HoldOut(cap(dst)) // the buffer is already allocated
 	}
 	return dst, err
 }
 
-// undeliverable ends pull at an event that cannot be delivered. The bytes before that event are
-// sent first, as if a separate read had returned them. The way in which reads split the bytes then
-// does not decide whether the client gets a clean status or an error in the stream.
+// undeliverable returns the error of an event that cannot be delivered. If earlier events were
+// appended in the same pull, it delivers them first, and the next pull returns the error. The
+// client therefore gets the same result wherever the reads split the bytes.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -123,8 +120,8 @@ func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 	return dst, false, err
 }
 
-// pullBytes is pull for a binary answer. An answer that ends with its connection never counts as
-// complete.
+// pullBytes is pull for a binary response. A response that ends when its connection closes never
+// counts as complete.
 func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -144,7 +141,7 @@ func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, endpoint.ErrNoAudio
 }
 
-// pullIntoEvents is pull for a binary answer to a client that requested events.
+// pullIntoEvents is pull for a binary response if the client requested events.
 func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	for before := len(dst); len(dst) == before; {
 		if err := r.memory.HoldOut(max(cap(dst), len(dst)+2*rawPiece)); err != nil {
@@ -170,23 +167,22 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error for an engine that cannot answer in the requested format. Such an engine
-// does not count as faulty. Otherwise one client's option could take the engine away from all other
-// clients.
+// unsuited wraps the error of an engine that cannot answer in the requested format. The engine is
+// not blamed, because otherwise one client's option could open its breaker for all clients.
 type unsuited struct{ error }
 
 // Unwrap returns the wrapped error.
 func (e unsuited) Unwrap() error { return e.error }
 
-// pullWhole is pull for a reply that arrives in one piece although the request was for a stream.
-// The edge then writes the stream itself.
+// pullWhole is pull for a response that arrives in one piece although the request asked for a
+// stream. The edge then creates the stream.
 func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	r.whole.begin()
 	if err := r.whole.read(r, nil); err != nil {
 		return dst, false, err
 	}
 	body := *r.whole.body
-	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // for a delta, and for the end, which repeats the text
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // the end repeats the text of the delta
 		return dst, false, err
 	}
 	if dst, err = to.AppendBody(dst, body, r.x); err == nil {

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// free is the maximum number of reply bytes that a call may hold without a reservation.
-	free = 64 << 10
-	// leastState is the minimum reservation for a stream's state that has grown large.
-	leastState = 64 << 10
-	// leastBuffer is the minimum size to which a reply buffer grows.
+	// free is how many response bytes a call may use without a reservation. leastState is the
+	// minimum reservation for PartState, and leastBuffer is the minimum size of a buffer that
+	// grows.
+	free        = 64 << 10
+	leastState  = 64 << 10
 	leastBuffer = 4 << 10
 )
 
@@ -21,28 +21,29 @@ type Part uint8
 
 // The kinds of memory that a reply takes.
 const (
-	PartBody  Part = iota // the engine's whole reply, or its error
-	PartEvent             // the reader's buffer for a stream's events
-	PartState             // what is assembled from a stream's events
-	PartOut               // the client's next bytes
+	PartBody  Part = iota // an engine's whole response, or its error body
+	PartEvent             // the event reader's buffer
+	PartState             // the answer that is assembled from events
+	PartOut               // bytes for the client
 	parts
 )
 
-// Memory is the memory that is reserved for engines' replies to one call. Without a budget it must
-// not grow beyond the free amount.
+// Memory counts the memory that engine responses to one call use. If Budget is nil, the total must
+// not exceed the constant free.
 type Memory struct {
 	Budget   *limit.Memory
-	Key      *atomic.Int64 // bytes reserved for all replies of the call's key; nil: not counted
+	Key      *atomic.Int64 // bytes that all responses of the key have reserved; nil: not counted
 	parts    [parts]int64
-	held     int64 // the sum of parts
+	held     int64 // sum of parts
 	reserved int64
 }
 
-// errNoMemory ends an attempt if no memory is left for its reply. The engine is not blamed.
+// errNoMemory is the error if the budget has no memory left for the response. The upstream's health
+// does not count it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// Hold sets the size of a part to n bytes. If the part grows and the budget has no room, Hold fails
-// and changes nothing. If the part shrinks, the difference counts as garbage.
+// Hold sets the size of a part to n bytes. If the part grows and the budget does not allow it, Hold
+// returns an error and changes nothing. If the part shrinks, the difference counts as garbage.
 func (m *Memory) Hold(part Part, n int) error {
 	held := m.held + int64(n) - m.parts[part]
 	if held > free || m.reserved > 0 {
@@ -60,11 +61,10 @@ func (m *Memory) Hold(part Part, n int) error {
 	return nil
 }
 
-// keyShare limits the replies of one key to 1/2 of the budget, so that a key whose clients read
-// slowly does not lock out others. A single reply may hold more.
+// keyShare limits the responses of one key to 1/2 of the budget, so that slow clients of one key do
+// not block other keys. A single response may exceed this limit.
 const keyShare = 2
 
-// reserve reserves n more bytes. If there is no room, it reserves none and returns false.
 func (m *Memory) reserve(n int64) bool {
 	sum := m.count(n)
 	if sum > m.reserved+n && sum > m.Budget.Limit()/keyShare || !m.Budget.Reserve(n) {
@@ -74,8 +74,8 @@ func (m *Memory) reserve(n int64) bool {
 	return true
 }
 
-// count adds n bytes to the total held by the key's replies and returns the new total. It returns 0
-// without a key.
+// count adds n to the bytes that the key has reserved and returns the sum. If Key is nil, it
+// returns 0.
 func (m *Memory) count(n int64) (sum int64) {
 	if m.Key == nil {
 		return 0
@@ -83,8 +83,8 @@ func (m *Memory) count(n int64) (sum int64) {
 	return m.Key.Add(n)
 }
 
-// replace is Hold for a new buffer of n bytes that replaces the part's old one. Both buffers exist
-// while the old one is copied; after that the old one is garbage.
+// replace is Hold for a buffer of n bytes that replaces the old buffer of the part. Both exist
+// until the old buffer has been copied. After that, the old buffer is garbage.
 func (m *Memory) replace(part Part, n int) error {
 	old := m.parts[part]
 	if err := m.Hold(part, int(old)+n); err != nil {
@@ -93,8 +93,8 @@ func (m *Memory) replace(part Part, n int) error {
 	return m.Hold(part, n)
 }
 
-// HoldOut is Hold for a buffer of n bytes for the client. It does not count buffers of pooled
-// size.
+// HoldOut is Hold for PartOut, a buffer with n bytes for the client. Buffers of pooled size are not
+// counted.
 func (m *Memory) HoldOut(n int) error {
 	if n <= MaxPooled {
 		return nil
@@ -102,9 +102,9 @@ func (m *Memory) HoldOut(n int) error {
 	return m.Hold(PartOut, n)
 }
 
-// holdState is Hold for what a stream has assembled so far. It reserves half as much again, for two
-// reasons. A growing buffer is larger than its content, and a long text then needs a new
-// reservation only occasionally instead of at each event.
+// holdState is Hold for PartState with a size of n bytes. It reserves 50 % more, because a growing
+// buffer is larger than its content. This also avoids a new reservation for each event of a long
+// text.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -112,9 +112,9 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more bytes. most is the number of bytes that
-// the whole body may need. If it exceeds the free amount, grow only doubles the buffer, regardless
-// of the announced length. It reserves the memory first.
+// grow returns a copy of buf with more capacity, and reserves the memory first. most is the
+// announced or the maximum size of the body. If most exceeds free, grow only doubles the buffer,
+// because the announced bytes may never arrive.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {
@@ -129,7 +129,7 @@ func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 // Free releases a part.
 func (m *Memory) Free(part Part) { _ = m.Hold(part, 0) }
 
-// Release frees all parts. Further calls do nothing.
+// Release releases all parts. It may be called again.
 func (m *Memory) Release() {
 	for p := range parts {
 		m.Free(p)

@@ -9,10 +9,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestMemory checks random sequences of operations. The budget must always account for what the
-// calls hold beyond the free amount, and a refusal must change nothing. In the end all memory must
-// be released exactly once. The calls of one key hold at most half of the budget, unless a single
-// call holds more.
+// TestMemory checks random sequences of operations. The budget must always contain the bytes that
+// the calls hold in excess of the free amount, and a refused operation must change nothing. At the
+// end all memory must be released exactly once. The calls of one key may hold at most half of the
+// budget, unless a single call holds more.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20
@@ -49,7 +49,7 @@ func TestMemory(t *testing.T) {
 						t.Fatalf("refused, and %+v became %+v", before, *h)
 					}
 					*h = before
-					return h.Hold(p, n) // a smaller buffer may be refused, too: both exist for a while
+					return h.Hold(p, n) // even a smaller buffer may be refused, because both buffers exist for a while
 				}
 				return nil
 			}),
@@ -83,8 +83,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryOfKey checks that the replies of one key hold at most half of the budget together, and
-// that a single reply may hold all of it.
+// TestMemoryOfKey checks that the responses of one key hold at most half of the budget in total,
+// and that a single response may hold all of it.
 func TestMemoryOfKey(t *testing.T) {
 	var slow atomic.Int64
 	budget := limit.NewMemory(1000)
@@ -103,7 +103,7 @@ func TestMemoryOfKey(t *testing.T) {
 	}
 }
 
-// TestMemorySmall checks that calls with small replies use neither the budget nor the allocator.
+// TestMemorySmall checks that calls with small responses neither reserve memory nor allocate.
 func TestMemorySmall(t *testing.T) {
 	h := Memory{Budget: limit.NewMemory(0)}
 	if n := testing.AllocsPerRun(100, func() {

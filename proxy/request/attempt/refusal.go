@@ -9,11 +9,10 @@ import (
 	"penstock/upstreams"
 )
 
-// refusal reads the body of a reply whose status is not 200, and returns the corresponding failure.
 func (a *Attempt) refusal() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
-	contentType := string(x.Header("Content-Type")) // copied first: reading the body moves the header values
+	contentType := string(x.Header("Content-Type")) // copied because reading the body moves the headers
 	e := engineerror.Parse(status, contentType, errorBody(a.Reply.x, a.terms.Memory))
 	profile := up.Engine()
 	notNow := profile.NotNow(status, e.Type, e.Message)
@@ -26,11 +25,11 @@ func (a *Attempt) refusal() *failure.Failure {
 		status = 503
 	}
 	a.redact(&e)
-	if e.ContextAtLeast { // agents lower max_tokens by this number, and otherwise need a dozen steps
+	if e.ContextAtLeast { // Agents lower max_tokens by this number. If it is missing, they need a dozen attempts.
 		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
-		// Agents look for both sizes in the message.
+		// Agents parse both sizes from the message.
 		if longest := ContextOf(a.terms.Model, a.terms.Request.Limit(), a.target); longest > 0 {
 			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
 		}
@@ -44,14 +43,14 @@ func (a *Attempt) refusal() *failure.Failure {
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
-	f.NotNow, f.Status = notNow, x.Status() // the profile may have mapped the status
+	f.NotNow, f.Status = notNow, x.Status() // the profile may have changed the status
 	a.doubt(f, &e, status)
 	return f
 }
 
-// doubt records a refusal that may be the engine's fault rather than the client's. The client is at
-// fault if the profile attributes the refusal to the request, if the prompt is too long, or if the
-// request names something that does not exist.
+// doubt counts a 4xx refusal if the engine, rather than the request, may be at fault. The request
+// is at fault if the engine's profile says so, if the prompt is too long, or if the request names
+// something that does not exist.
 func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)
@@ -63,8 +62,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint returns the failure for a reply with status 200 that is not the requested stream. Such
-// a reply is an engine's error in disguise, or an unknown reply.
+// complaint returns the failure for a response with status 200 that is not the requested stream.
+// The response is an engine's error in another format, or its type is unknown.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
@@ -74,8 +73,8 @@ func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	return failure.WrongType(endpoint.ErrWrongType)
 }
 
-// redact replaces the engine's model name in its error with the client's name for the model, and
-// removes the engine's API key.
+// redact replaces the engine's model name in an error with the client's model name, and removes the
+// engine's API key.
 func (a *Attempt) redact(e *engineerror.Error) {
 	if a.lease != nil {
 		e.RedactSecret(a.lease.Upstream().APIKey())

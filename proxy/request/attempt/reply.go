@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	maxEvent      = 8 << 20         // for one event: more than engines send, small enough to hold in memory
-	maxErrorBody  = 8 << 20         // for an engine's error, in which engines repeat the request
-	errorPatience = 5 * time.Second // for reading the body of an engine's refusal
-	// drainPatience is short: only one chunk of five bytes follows [DONE], and it has nearly
-	// always arrived already.
+	maxEvent      = 8 << 20 // maximum size of one event; engine events are smaller
+	maxErrorBody  = 8 << 20
+	errorPatience = 5 * time.Second
+	// drainPatience is short because only a chunk of five bytes follows [DONE], and nearly always
+	// it has already arrived.
 	drainPatience = 20 * time.Millisecond
 )
 
@@ -29,24 +29,24 @@ var (
 	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
 )
 
-// Reply reads an engine's reply under the clock.
+// Reply reads an engine's response and enforces the time limits of clock.
 type Reply struct {
 	x      *http1.Exchange
 	memory *Memory
 	clock  clock
 	form   endpoint.ReplyForm
 
-	events   *sse.Reader // reads the events of a stream
-	first    []byte      // bytes read before the rest of the reply; see readAhead
+	events   *sse.Reader
+	first    []byte // bytes that readAhead returns before any others
 	document document
 	whole    whole
 
-	count int   // events that have arrived
-	ended bool  // the framed end of the reply has arrived
-	bad   error // the error after the last delivered event; the next pull returns it
+	count int
+	ended bool
+	bad   error // error that followed the last delivered event; returned by the next pull
 }
 
-// await waits for the reply's head. It returns http1.ErrNotYet if the time until passes first.
+// await waits for the response headers. At the given time it returns http1.ErrNotYet.
 func (r *Reply) await(until instant.Time) error {
 	for {
 		err := r.x.Await(instant.Earlier(until, r.clock.next()).Std())
@@ -65,13 +65,13 @@ func (r *Reply) await(until instant.Time) error {
 	}
 }
 
-// Read implements io.Reader for the event reader. It waits as long as pull's caller and the clock
-// allow.
+// Read implements io.Reader for the event reader. It blocks until clock.until, or until judge
+// returns an error.
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := instant.Earlier(r.clock.until, r.clock.next())
 		n, err := r.x.Read(p, stop.Std())
-		if n > 0 && r.x.Fresh() { // bytes that arrived with the head are not new
+		if n > 0 && r.x.Fresh() { // bytes that arrived with the headers are not new
 			r.heard()
 		}
 		if err == nil || isEnd(err) || !errors.Is(err, http1.ErrNotYet) {
@@ -86,7 +86,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 	}
 }
 
-// Lend implements sse.Source for the events.
+// Lend implements sse.Source.
 func (r *Reply) Lend() []byte {
 	p := r.x.Take()
 	if len(p) > 0 && r.x.Fresh() {
@@ -95,16 +95,15 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
-// heard records that bytes of the reply have arrived.
 func (r *Reply) heard() {
 	r.clock.readAt = instant.Now()
 	r.clock.heard()
 }
 
-// Hold implements sse.Source for the events.
+// Hold implements sse.Source.
 func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
-// Rests reports whether Pull would have to wait because nothing has arrived.
+// Rests reports whether Pull would block.
 func (r *Reply) Rests() bool {
 	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
 }
@@ -143,9 +142,9 @@ func (r *Reply) rested() bool {
 
 // Progress says how much of a reply has arrived.
 type Progress struct {
-	Begun  bool // the first event has arrived
-	Ended  bool // the framed end of the reply has arrived
-	Events int  // events that have arrived
+	Begun  bool
+	Ended  bool
+	Events int
 
 	sentAt, readAt instant.Time
 }
@@ -153,7 +152,7 @@ type Progress struct {
 // SentAt returns when the request was written.
 func (p Progress) SentAt() instant.Time { return p.sentAt }
 
-// ReadAt returns when the last bytes arrived.
+// ReadAt returns when bytes last arrived.
 func (p Progress) ReadAt() instant.Time { return p.readAt }
 
 // Progress returns how much of the reply has arrived.
@@ -162,22 +161,22 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that the client held up an answer that is passed on, from since to now. The
-// engine could not continue either, so this time does not count against the engine.
+// Blocked records that the client has blocked a relayed answer from since to now. The engine could
+// not send during this time, so the time does not count against its limits.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = instant.Of(now)
 	r.clock.heard()
 }
 
-// Head returns the reply's head, which must have arrived.
+// Head returns the response headers, which must have arrived.
 func (r *Reply) Head() endpoint.Reply { return r.x }
 
 // IsUnread reports whether ReadWhole has not been called yet.
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
-// errorBody reads the body of an engine's error, up to a maximum size and for a short time. If the
-// error repeats the request, errorBody keeps only the start of each repeated text.
+// errorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits for
+// at most errorPatience. If the error quotes the request, errorBody shortens the quotation.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -191,7 +190,7 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // without memory, the bytes read so far have to suffice
+		if err != nil { // if no memory is left, the error is truncated
 			break
 		}
 		body = short.Append(body, piece[:n])
@@ -200,8 +199,8 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	return body[:min(len(body), engineerror.MaxBody)]
 }
 
-// ReadTail gives an engine whose reply is complete a moment to end it properly, so that the
-// connection can be reused.
+// ReadTail reads the remaining framing of a complete response, so that the connection can be
+// reused. It waits for at most drainPatience.
 func (r *Reply) ReadTail() {
 	if r.ended || r.x == nil {
 		return
@@ -215,7 +214,6 @@ func (r *Reply) ReadTail() {
 	}
 }
 
-// release returns buffers, reader and assembler to their pools.
 func (r *Reply) release() {
 	r.clock.heard()
 	if r.events != nil {
@@ -230,6 +228,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEnd reports whether err is the framed end of a reply. Only an unwrapped io.EOF marks the end; a
-// wrapped one is the cause of a failure.
+// isEnd reports whether err is the framed end of a response. A wrapped io.EOF has a different
+// meaning: it is the cause of a failure.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// edgeOf returns an edge with one engine of the given profile, which has the model m.
+// edgeOf returns an edge with one engine, which uses the given profile and serves the model m.
 func edgeOf(t *testing.T, profile, top string, answer http.HandlerFunc) (*calltest.Edge, *calltest.Engine) {
 	t.Helper()
 	a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
@@ -37,7 +37,8 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// thenSilent returns an answer after which the connection stays open but silent.
+// thenSilent returns a handler that runs answer, after which the connection stays open without
+// data.
 func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r)
@@ -45,7 +46,6 @@ func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// inBytes cuts a text into pieces with n bytes each.
 func inBytes(text string, n int) (pieces []string) {
 	for len(text) > n {
 		pieces, text = append(pieces, text[:n]), text[n:]
@@ -53,7 +53,7 @@ func inBytes(text string, n int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// TestReplies checks what the client gets for engines' replies, both usual and malformed.
+// TestReplies checks what the client receives when engines send usual and malformed responses.
 func TestReplies(t *testing.T) {
 	const sse, json = "text/event-stream", "application/json"
 	tests := []struct {
@@ -61,7 +61,7 @@ func TestReplies(t *testing.T) {
 		answer                  http.HandlerFunc
 		status                  int
 		has, hasNot             string
-		broken                  bool // the connection is cut
+		broken                  bool // whether the engine closes the connection before the end
 		took                    time.Duration
 	}{
 		{name: "events in bytes", ask: stream, answer: calltest.Reply(200, sse, inBytes(good+day+stop+done, 7)...), status: 200, has: `"day"`},
@@ -120,7 +120,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestSound checks audio sent as bytes and as events, small and large, whole and cut off.
+// TestSound checks small, large, complete and truncated audio, sent as bytes and as events.
 func TestSound(t *testing.T) {
 	const yaml = `
 auth: none
@@ -164,8 +164,8 @@ models:
 	}
 }
 
-// TestPassedOn checks that a large whole answer reaches the client as it arrives, and breaks off
-// where the engine's reply does.
+// TestPassedOn checks that a large whole answer reaches the client while it arrives, and ends where
+// the engine's response ends.
 func TestPassedOn(t *testing.T) {
 	const yaml = `
 auth: none
@@ -192,8 +192,8 @@ models:
 	}
 }
 
-// TestEnded checks that a call can be ended from outside, before and after its first token, while
-// its reply is read whole, as a stream, or assembled.
+// TestEnded checks that a call can be canceled before and after its first token. It covers whole,
+// streamed and assembled responses.
 func TestEnded(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		for _, ask := range []string{whole, stream} {
@@ -219,7 +219,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that an engine's Retry-After is passed on to the client, within bounds.
+// TestRetryAfter checks that an engine's Retry-After is forwarded to the client, capped at a
+// maximum.
 func TestRetryAfter(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{{"", "1"}, {"7", "7"}, {"0", "1"}, {"soon", "1"}, {"-5", "1"}} {
 		t.Run(fmt.Sprintf("%q", tt.given), func(t *testing.T) {
@@ -239,8 +240,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContext checks that an answer's token limit is lowered to the room that is left in the
-// model's context.
+// TestContext checks that the token limit is lowered to what the prompt leaves free in the model's
+// context.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}

@@ -8,12 +8,11 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Upgraded waits for the answer to the handshake u, which Send has written, and returns the
-// connection, or an error for FailureOf. The connection belongs to the attempt: Abort.End closes it
-// at once, and End closes it.
+// Upgraded waits for the response to the handshake u, which Send has written, and returns the
+// connection. FailureOf converts the error. Abort.End and End close the connection.
 func (a *Attempt) Upgraded(u *http1.Upgrade) (net.Conn, error) {
 	r := &a.Reply
-	r.clock.streams = true // the limit for the first event applies
+	r.clock.streams = true // applies the limit for the first event
 	if err := r.await(0); err != nil {
 		return nil, err
 	}
@@ -24,17 +23,17 @@ func (a *Attempt) Upgraded(u *http1.Upgrade) (net.Conn, error) {
 	return r.x.Upgraded(u)
 }
 
-// Limits returns how long an upgraded connection may take for its first event, and how long it may
-// then be silent while the engine owes an answer.
+// Limits returns the time limits of an upgraded connection: first for the first event, and idle for
+// silence while the engine owes an answer.
 func (a *Attempt) Limits() (first, idle time.Duration) {
 	return a.Reply.clock.firstEvent(), a.Reply.clock.idle()
 }
 
-// Lost returns the failure, for FailureOf, of an upgraded connection that has returned err. Nothing
-// may read from or write to the connection any more.
+// Lost converts an error of an upgraded connection into an error that FailureOf accepts. The
+// connection must not be used any more.
 func (a *Attempt) Lost(err error) error { return a.Reply.x.Failure(err) }
 
-// Redact removes from an engine's complaint what a client may not see, and returns the complaint.
+// Redact removes the engine's API key and model name from an error, and returns the error.
 func (a *Attempt) Redact(e *engineerror.Error) *engineerror.Error {
 	a.redact(e)
 	return e

@@ -9,30 +9,27 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge ends ReadWhole for a reply that can be passed on as it arrives and is larger than a call
-// may hold without a reservation.
+// ErrLarge is returned by ReadWhole if the caller can relay the response while it arrives and the
+// response exceeds the size that needs no reservation.
 var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is the number of bytes by which an answer may exceed its completion before the buffer has
-// to grow.
+// OutMore is the number of bytes by which a buffer for an answer exceeds the completion, so that
+// the buffer rarely has to grow.
 const OutMore = 1 << 10
 
-// whole is a reply that is read to its end before it is used.
 type whole struct {
-	body      *[]byte           // the bytes so far, or a stream's completion; nil: nothing yet
-	assembler *answer.Assembler // assembles a stream for a client that wants it whole
+	body      *[]byte           // bytes of the response, or the assembled completion; nil: not begun
+	assembler *answer.Assembler // assembles a stream for a client that did not request a stream
 }
 
-// begin takes a buffer from its pool.
 func (w *whole) begin() {
 	if w.body == nil {
 		w.body = NewBuffer()
 	}
 }
 
-// release returns the buffer and the assembler to their pools.
 func (w *whole) release() {
 	if w.body != nil {
 		Recycle(w.body)
@@ -44,8 +41,8 @@ func (w *whole) release() {
 	*w = whole{}
 }
 
-// read reads the body of r. If the reply can be passed on as it arrives, read returns after the
-// first bytes. If to is nil, read reads the whole body.
+// read reads the body of r. If to is not nil and the response can be relayed, read returns ErrLarge
+// once it has read more bytes than the constant free.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
@@ -59,7 +56,7 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 			return ErrLarge
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswer + 1
-			if announced >= len(dst) { // one more byte for the read that finds the end
+			if announced >= len(dst) { // one byte more, so that a read can find the end
 				most = announced + 1
 			}
 			var err error
@@ -80,7 +77,6 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	}
 }
 
-// assemble reads the stream of r to its end and assembles the completion.
 func (w *whole) assemble(r *Reply, options *answer.Options) error {
 	if w.assembler == nil {
 		w.assembler = assemblerPool.Get().(*answer.Assembler)
@@ -101,7 +97,6 @@ func (w *whole) assemble(r *Reply, options *answer.Options) error {
 	return err
 }
 
-// readEvents reads the stream of r to its end into the assembler.
 func (w *whole) readEvents(r *Reply) error {
 	into := w.assembler
 	for {
@@ -133,7 +128,7 @@ func (w *whole) readEvents(r *Reply) error {
 	}
 }
 
-// BeginPassOn appends what ReadWhole has read of a large reply.
+// BeginPassOn relays the bytes that ReadWhole has read before ErrLarge.
 func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
 	out, err := to.Append(dst, *r.whole.body)
 	if err == nil {
@@ -142,7 +137,7 @@ func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
 	return out, err
 }
 
-// PullPassedOn is Attempt.Pull for the rest of a large reply that is passed on.
+// PullPassedOn is Attempt.Pull for the remaining bytes of a relayed response.
 func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
 	r.clock.until = 0
 	for before := len(dst); len(dst) == before; {

@@ -12,41 +12,41 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Body holds the bytes of a JSON request: the client's own, and their translation into a chat
+// Body contains the bytes of a JSON request: the client's body, and its translation into a chat
 // request.
 type Body struct {
 	memory     Reservation
-	client     *[]byte // nil: there was none, or it was released
-	chat       *[]byte // nil: there is no translation
-	clientHeld int64   // bytes of memory that are for client
+	client     *[]byte // nil: none, or released
+	chat       *[]byte // nil: not translated
+	clientHeld int64
 	came       int64
 	waited     time.Duration
 }
 
-// Begin makes b an empty body that reserves memory from budget.
+// Begin resets b to an empty body that reserves its memory from budget.
 func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
 
-// Source says where a body comes from, and which limits its client must keep.
+// Source is the request whose body is read, with the limits for the client.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
-	Start   time.Time     // when the request started
-	Limit   int64         // the maximum length of the body, both as sent and decoded
-	Silence time.Duration // how long the client may be silent
-	Rate    int64         // bytes per second at which a large body must arrive; 0: any rate
-	Reading *atomic.Int64 // bytes held by incomplete bodies of the client's key; nil: not counted
+	Start   time.Time
+	Limit   int64 // maximum length in bytes, both before and after decompression
+	Silence time.Duration
+	Rate    int64         // minimum rate of a large body in bytes per second; 0: none
+	Reading *atomic.Int64 // bytes in incomplete bodies of the client's key; nil: not counted
 }
 
 const (
-	// slowBody is the minimum rate of a JSON body after the first slowGrace, in bytes per second.
-	// It cuts off clients that send one byte at a time. A large body must also fill its reserved
-	// memory within slowFill, or arrive at limits.upload_rate if that is slower. Otherwise a few
-	// clients that announce much and send little would lock out all others.
+	// slowBody is the minimum rate of a JSON body after slowGrace, in bytes per second. The minimum
+	// disconnects clients that send one byte at a time. A large body must arrive fast enough to
+	// fill its reserved memory within slowFill, or at limits.upload_rate, whichever is slower.
+	// Otherwise a few clients that announce large bodies and send little could use up all memory.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
 )
 
-// Read reads a request's body to its end, and decompresses it if necessary.
+// Read reads the whole body of a request and decompresses it.
 func (b *Body) Read(from *Source) *apierr.Error {
 	n := Announced(&from.Ctx.Request.Header)
 	if n == 0 {
@@ -80,16 +80,16 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads src to its end: n bytes, or until EOF if n is negative. At first it reserves at most
-// firstPart bytes. As bytes arrive, the buffer doubles, up to n bytes.
+// fill reads n bytes. If n is negative, it reads until EOF. It first reserves at most firstPart
+// bytes. The buffer then doubles as bytes arrive, but not beyond n bytes.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(min(n, firstPart))
 	buf, room := (*b.client)[:0], cap(*b.client)
-	if n > firstPart { // a pooled buffer may be larger than what is reserved
+	if n > firstPart { // a pooled buffer may be larger than the reservation
 		room = firstPart
 	}
 	conn := from.Ctx.Conn()
-	var armed time.Time // the deadline for the first byte was set with the head
+	var armed time.Time // zero: the server has set the deadline for the first byte
 	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
 	for int64(len(buf)) != n {
 		if len(buf) == room {
@@ -103,7 +103,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
-				// The deadline moves only now and then, because setting one costs more than a read.
+				// The deadline is rarely moved, because setting it costs more than a read.
 				if Drips(now.Sub(from.Start), int64(len(buf)), max(b.memory.held, n), from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
@@ -128,7 +128,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		}
 	}
 	*b.client = buf
-	if reads > 1 && !arrived { // a single read returns what arrived with the head
+	if reads > 1 && !arrived { // the first read returns the bytes that arrived together with the headers
 		b.waited = time.Since(from.Start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
@@ -137,8 +137,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// grow doubles the full buffer for the client's bytes. If most is not negative, it is the maximum
-// new size. If there is no memory, grow returns false and changes nothing.
+// grow doubles the full buffer for the client's bytes. If most is not negative, the buffer does not
+// grow beyond most bytes. If no memory is left, grow returns false and changes nothing.
 func (b *Body) grow(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
@@ -157,25 +157,24 @@ func (b *Body) grow(most int64) (room int, ok bool) {
 	return int(size), true
 }
 
-// Drips reports whether a JSON body arrives too slowly. came is the number of bytes received so
-// far, after is the time that they took, held is the number of bytes reserved for the body, and
-// rate is Source.Rate.
+// Drips reports whether a JSON body arrives too slowly. after is the elapsed time, came the number
+// of bytes that have arrived, and held the number of reserved bytes. rate is Source.Rate.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
-// Came returns the length of the body that was read, after decompression.
+// Came returns the length of the body in bytes, after decompression if it was compressed.
 func (b *Body) Came() int64 { return b.came }
 
-// Waited returns how long the edge waited for bytes that did not arrive with the head.
+// Waited returns how long the edge waited for bytes that did not arrive with the headers.
 func (b *Body) Waited() time.Duration { return b.waited }
 
-// Held reports whether there are bytes to send to an engine.
+// Held reports whether the body has bytes that can be sent to an engine.
 func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
 
-// Client returns the bytes that the client wrote, decompressed. It returns nil if there is no
-// body, and after DropClient.
+// Client returns the decompressed bytes of the client. It returns nil if the body is empty or
+// DropClient was called.
 func (b *Body) Client() []byte { return bytesOf(b.client) }
 
 // Bytes returns the translation if there is one, otherwise the client's bytes.
@@ -193,13 +192,12 @@ func bytesOf(buf *[]byte) []byte {
 	return *buf
 }
 
-// translationMore is the number of bytes by which a translation may exceed the body before more
-// memory is reserved.
+// translationMore is how much larger than the body a translation may be before more memory is
+// reserved.
 const translationMore = 1 << 10
 
-// Translate calls write to append the translation of the client's bytes to dst, and keeps both the
-// translation and the client's bytes. Before it calls write, Translate reserves as much memory as
-// the client's bytes take. Afterwards it corrects the reservation to the translation's length.
+// Translate calls write to append the translation of the client's bytes, and stores both. It first
+// reserves as many bytes as the client's, and corrects the reservation after write.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -227,8 +225,8 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// Copy copies into b the bytes that the given body would send to an engine. If there is nothing to
-// send or no memory for it, Copy returns false and leaves b empty.
+// Copy makes b a copy of the bytes that the body of would send to an engine. If there are no bytes
+// or no memory is left, Copy returns false and b stays empty.
 func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()
 	b.Begin(of.memory.budget)
@@ -241,36 +239,36 @@ func (b *Body) Copy(of *Body) bool {
 	return true
 }
 
-// DropClient releases the client's bytes after they were translated.
+// DropClient releases the client's bytes.
 func (b *Body) DropClient() {
 	b.memory.giveBack(b.clientHeld, &b.client)
 	b.clientHeld = 0
 }
 
-// DropOriginal releases the client's bytes if a translation has replaced them.
+// DropOriginal releases the client's bytes if there is a translation.
 func (b *Body) DropOriginal() {
 	if b.chat != nil {
 		b.DropClient()
 	}
 }
 
-// Replace makes b hold the n bytes that write appends, in place of the client's bytes and their
-// translation. write may read the old bytes. The results of Came and Waited do not change. If there
-// is no memory, Replace returns false and changes nothing.
+// Replace replaces the client's bytes and their translation with the n bytes that write appends.
+// write may read the old bytes. Came and Waited do not change. If no memory is left, Replace
+// returns false and changes nothing.
 func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
 	if !b.memory.Reserve(n) {
 		return false
 	}
 	replaced := newBuffer(n)
 	*replaced = write(*replaced)
-	b.memory.held -= n // the bytes that Release must not release again
+	b.memory.held -= n // excludes the new bytes from Release
 	b.Release()
 	b.memory.held, b.clientHeld = n, 0
 	b.client = replaced
 	return true
 }
 
-// Release releases all bytes. Call it once no attempt can need them. Further calls do nothing.
+// Release releases all bytes. It must be called after the last attempt, and may be called again.
 func (b *Body) Release() {
 	b.memory.giveBack(b.memory.held, &b.client, &b.chat)
 }

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestTranslate checks that a translation is written only once memory is reserved for it, and that
-// memory beyond the body's length is reserved as well.
+// TestTranslate checks that memory is reserved before a translation is written, even if the
+// translation is longer than the body.
 func TestTranslate(t *testing.T) {
 	const size = 100 << 10
 	for _, c := range []struct {

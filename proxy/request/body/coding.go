@@ -19,15 +19,14 @@ import (
 type coding uint8
 
 const (
-	identity coding = iota // also if there is no Content-Encoding
+	identity coding = iota // or no Content-Encoding
 	gzipped
 	zstandard
-	otherCoding // refused, like a list of codings
+	otherCoding // refused; includes lists of codings
 )
 
 func (c coding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
 
-// codingOf returns the coding that a request's head names.
 func codingOf(h *fasthttp.RequestHeader) coding {
 	name := h.ContentEncoding()
 	switch {
@@ -46,22 +45,23 @@ func codingOf(h *fasthttp.RequestHeader) coding {
 }
 
 const (
-	// A body may be decoded to any length up to freelyDecoded, and beyond that to mostExpansion
-	// times its encoded length. Prompts expand tenfold, decompression bombs a thousandfold.
+	// A body may be decompressed to freelyDecoded bytes, or to mostExpansion times its compressed
+	// length, whichever is more. Prompts expand about 10 times, decompression bombs about 1,000
+	// times.
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
 
-	// zstdWindow is the maximum size of a frame's window, in bytes. RFC 8878, 3.1.1.1.2, asks every
-	// decoder to support this size.
+	// zstdWindow is the maximum size of a frame's window in bytes. RFC 8878, 3.1.1.1.2 recommends
+	// that every decoder supports this size.
 	zstdWindow = 8 << 20
 )
 
-// decoding limits how many bodies are decoded at once. Each decoding keeps a processor busy, and
-// takes up to one window of memory beyond its body's reservation.
+// decoding limits how many bodies are decompressed at the same time. Each decompression occupies a
+// processor and uses at most one window of unreserved memory.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// decode replaces the client's encoded bytes with the decoded ones, at most limit bytes. It
-// reserves memory while it decodes.
+// decode replaces the client's bytes with at most limit decompressed bytes. It reserves memory as
+// the buffer grows.
 func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	decoding <- struct{}{}
 	defer func() { <-decoding }()
@@ -99,7 +99,6 @@ func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	}
 }
 
-// undecodable returns the error for a body that is not in the coding that its head claims.
 func undecodable(c coding, cause error) *apierr.Error {
 	text := "it is damaged, cut short, or something follows its end"
 	if errors.Is(cause, zstd.ErrWindowSizeExceeded) {
@@ -121,7 +120,8 @@ var (
 	}}
 )
 
-// reader returns a reader of the decoded bytes. done recycles the reader and must be called once.
+// reader returns a reader of the decoded bytes. The caller must call done exactly once to recycle
+// the reader.
 func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == zstandard {

@@ -32,8 +32,7 @@ func encode(t testing.TB, c coding, text []byte) []byte {
 	return out.Bytes()
 }
 
-// decoded decodes a body of the given bytes. It returns the text with status 200, or the status of
-// the refusal.
+// decoded decodes a body. It returns status 200 and the text, or the error status.
 func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
 	budget := limit.NewMemory(memory)
@@ -60,8 +59,8 @@ func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status
 	return 200, text
 }
 
-// TestDecode checks that the decoded length of a compressed body is bounded by its limit, its
-// memory and a hundred times its compressed length.
+// TestDecode checks the three limits on the decoded length: the size limit, the available memory,
+// and a hundred times the compressed length.
 func TestDecode(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	r := rand.NewChaCha8([32]byte{})
@@ -92,7 +91,7 @@ func TestDecode(t *testing.T) {
 			}
 		}
 	}
-	var wide bytes.Buffer // the length is unknown, so the frame names the window
+	var wide bytes.Buffer // the frame states the window size, because the length is unknown
 	w, err := zstd.NewWriter(&wide, zstd.WithWindowSize(16<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +105,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecode_Damaged checks that a body is refused if it is truncated at any point or followed by
-// another byte.
+// TestDecode_Damaged checks that a body is refused if it is truncated at any byte or followed by an
+// extra byte.
 func TestDecode_Damaged(t *testing.T) {
 	text := []byte(`{"model":"m","messages":[{"role":"user","content":"Say hello, hello, hello."}]}`)
 	for _, coding := range []coding{gzipped, zstandard} {
@@ -153,7 +152,8 @@ func TestCodingOf(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that any bytes lead to a body or a refusal, and that all memory is released.
+// FuzzDecode checks that decoding arbitrary bytes yields a body or an error, and releases all
+// memory.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{"", "{}", `{"model":"m","messages":[]}`} {
 		f.Add(encode(f, gzipped, []byte(text)), false)

@@ -6,8 +6,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestCopy checks that a copy has its own bytes (the translation's, if there is one) and holds
-// memory for them until it is released.
+// TestCopy checks that a copy does not share bytes with the original, and that its memory stays
+// reserved until the copy is released. If the original has a translation, the copy consists of the
+// translation's bytes.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body

@@ -12,13 +12,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// ErrClientGone is the cause of an error if the client has closed its side of the connection.
+// ErrClientGone is the cause of the error if the client has closed its side of the connection.
 var ErrClientGone = errors.New("client gone")
 
-// CodeMemory is the code of a refusal for lack of memory. Engines never cause this code.
+// CodeMemory is the error code if no memory is left for a body. Engines do not return this code.
 const CodeMemory = "no_body_memory"
 
-// MemoryFull returns the error for a body when the memory for bodies is full.
+// MemoryFull returns the 503 for a body when the memory is exhausted.
 func MemoryFull() *apierr.Error {
 	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
@@ -31,9 +31,9 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// Broken returns the error for a body that did not arrive in full on conn: its client was too slow,
-// has left, or has sent broken framing. A client that has left is recorded as gone. If the client
-// has closed only its sending side, the answer still reaches it.
+// Broken returns the error for a body that did not arrive completely. The client was too slow, has
+// closed its side of the connection, or has sent invalid framing. The error is sent in every case,
+// because a client that closed only its sending side can still read it.
 func Broken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case TimedOut(err):
@@ -44,7 +44,8 @@ func Broken(conn net.Conn, err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// Cut returns the error for a client that closed its side before the whole body was read.
+// Cut returns the error for a client that closed its side of the connection before the end of the
+// body.
 func Cut() *apierr.Error {
 	e := apierr.BadRequest("The request body ended early: " +
 		"the client closed its side of the connection before all of it was read.")
@@ -52,14 +53,14 @@ func Cut() *apierr.Error {
 	return e
 }
 
-// Misframed returns the error for a body whose framing is broken.
+// Misframed returns the error for a body with invalid framing.
 func Misframed(cause error) *apierr.Error {
 	e := apierr.BadRequest(misframed(cause))
 	e.Cause = cause
 	return e
 }
 
-// misframed describes what is wrong with the framing, without quoting it.
+// misframed describes the framing error without quoting the request.
 func misframed(cause error) string {
 	switch {
 	case errors.Is(cause, listen.ErrLength):
@@ -74,7 +75,8 @@ func misframed(cause error) string {
 	return "The request body ended early, or a chunk or a trailer of it is malformed."
 }
 
-// forbiddenTrailer reports whether fasthttp refused a trailer for its name (RFC 9110, 6.5.1).
+// forbiddenTrailer reports whether fasthttp has refused a trailer because of its name (RFC 9110,
+// 6.5.1).
 func forbiddenTrailer(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if strings.HasPrefix(err.Error(), "forbidden trailer") {
@@ -84,7 +86,7 @@ func forbiddenTrailer(err error) bool {
 	return false
 }
 
-// TimedOut reports whether a read failed because a deadline had passed.
+// TimedOut reports whether a read deadline has passed.
 func TimedOut(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()

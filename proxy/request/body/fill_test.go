@@ -47,8 +47,8 @@ func TestFillGrows(t *testing.T) {
 	}
 }
 
-// watched reads a few bytes at a time. Before each read it calls each with the number of bytes read
-// so far.
+// watched reads a few bytes at a time. Before each read, it passes the number of bytes read so far
+// to the function each.
 type watched struct {
 	io.Reader
 	came int

@@ -13,27 +13,27 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields interprets a form's fields for the endpoint. Form passes each field to Fields as the field
-// arrives, and then calls End. Errors are *apierr.Error.
+// Fields interprets the fields of a form for an endpoint. Form calls Text or File for each part as
+// the part arrives, and calls End at the end. The errors are *apierr.Error.
 type Fields interface {
-	// Text receives a text field and returns the name under which to pass the field on. An empty
+	// Text receives a text field and returns the name under which the field is forwarded. An empty
 	// name drops the field.
 	Text(name string, value []byte) (as string, err error)
-	// File does the same for a part with a file name. FileEnd receives the file's length once the
-	// whole file has passed.
+	// File is Text for a part that contains a file. FileEnd receives the length of the file once
+	// its last byte has arrived.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
-	// End checks the whole form and returns fields to add.
+	// End validates the whole form and returns fields to add.
 	End() ([]forward.Field, error)
-	// Model returns the name that the client wrote, or nil until it has arrived.
+	// Model returns the client's model name, or nil if the field has not arrived yet.
 	Model() []byte
 }
 
-// Form is a client's form on its way to an engine. It is read as it arrives, and rewritten. The
-// start of the form is held: up to formWindow bytes, or more until the model is known. The call can
-// go to another engine as long as only held bytes have been sent. After that the form streams: each
-// read for the engine's connection reads from the client's connection, so neither side is ahead of
-// the other by more than a buffer.
+// Form rewrites a client's form for an engine while the form arrives. It stores the beginning of
+// the form: formWindow bytes, or more if the model is not known yet. As long as only stored bytes
+// have been sent, the call can move to another engine. After that, the form streams: each read for
+// the engine reads from the client, so the client is never more than one buffer ahead of the
+// engine.
 type Form struct {
 	memory   Reservation
 	source   *pacedReader
@@ -41,30 +41,30 @@ type Form struct {
 	parts    *multipart.Reader
 	boundary string
 
-	value   []byte // value of the current text field
-	made    []byte // bytes for the engine that are still unread: part heads, text fields
-	taken   int    // bytes of made that have been read
+	value   []byte
+	made    []byte // headers of parts, and text fields, for the engine
+	taken   int    // number of bytes of made that have been read
 	inFile  bool
-	size    int64 // bytes of the file so far
-	closed  bool  // the last boundary has been written
-	ended   bool  // the last boundary has been read: the client's body was read to its end
-	spent   bool  // bytes beyond the held ones have been sent
+	size    int64
+	closed  bool // whether the engine's last boundary has been written
+	ended   bool
+	spent   bool // whether bytes that are not stored have been sent
 	held    [][]byte
-	holding int // bytes in held
+	holding int
 }
 
 const (
-	// formWindow is the number of bytes of a form that are read before a slot is taken. A client
-	// that sends slowly therefore does not hold a slot from its first byte on. A form that fits in
-	// the window can be sent to a second engine.
+	// formWindow is how many bytes of a form are read before the call acquires a slot. A slow
+	// client therefore does not occupy a slot from its first byte. A form that fits into the window
+	// can be sent to another engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
-	formHeads    = 4 << 10 // maximum size of the part heads that the edge adds to a small form
+	formHeads    = 4 << 10
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares to read a form. fields receives the form's fields, and memory comes from budget.
+// Begin prepares to read a form.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
@@ -72,7 +72,8 @@ func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	}
 }
 
-// ReadHead reads the form until the model is known and the window is full, or the form has ended.
+// ReadHead reads the form until the model is known and formWindow bytes are stored, or until the
+// form ends.
 func (f *Form) ReadHead(contentType []byte) error {
 	boundary, err := multipart.Boundary(contentType)
 	if err == nil {
@@ -88,14 +89,12 @@ func (f *Form) ReadHead(contentType []byte) error {
 // Ended reports whether the client's form was read to its end.
 func (f *Form) Ended() bool { return f.ended }
 
-// Spent reports whether bytes that are not held have been sent, so that the form cannot be sent
-// again.
+// Spent reports whether bytes that are not stored were sent, so that the form cannot be sent again.
 func (f *Form) Spent() bool { return f.spent }
 
 // Came returns how many bytes of the client's body were read.
 func (f *Form) Came() int64 { return f.source.total }
 
-// formError returns the error for the client if its form cannot be read.
 func formError(err error) *apierr.Error {
 	var (
 		own    *apierr.Error
@@ -110,7 +109,6 @@ func formError(err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// hold reads the start of the form into memory.
 func (f *Form) hold() error {
 	for f.fields.Model() == nil || f.holding < formWindow {
 		room, err := f.room()
@@ -131,7 +129,7 @@ func (f *Form) hold() error {
 	return nil
 }
 
-// room returns a buffer for more of the form. It reserves the memory first.
+// room returns a buffer for the next bytes to store. It reserves the memory first.
 func (f *Form) room() ([]byte, error) {
 	if n := len(f.held); n > 0 {
 		if b := f.held[n-1]; len(b) < cap(b) {
@@ -154,8 +152,7 @@ func (f *Form) room() ([]byte, error) {
 	return f.held[len(f.held)-1][:size], nil
 }
 
-// write copies the next bytes of the engine's form into p, at least one, or returns io.EOF at the
-// end of the form.
+// write writes at least one byte, or returns io.EOF at the end.
 func (f *Form) write(p []byte) (int, error) {
 	for {
 		switch {
@@ -186,7 +183,6 @@ func (f *Form) write(p []byte) (int, error) {
 	}
 }
 
-// next reads the next part of the client's form and makes the engine's part.
 func (f *Form) next() error {
 	p, err := f.parts.Next()
 	switch {
@@ -213,8 +209,8 @@ func (f *Form) next() error {
 	return err
 }
 
-// isMedia reports whether a part with this content type is a file even without a file name, which
-// some clients omit.
+// isMedia reports whether the Content-Type of a part indicates a file. Some clients send a file
+// without a file name.
 func isMedia(contentType string) bool {
 	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
 		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {
@@ -224,7 +220,6 @@ func isMedia(contentType string) bool {
 	return false
 }
 
-// readText reads the value of a text field.
 func (f *Form) readText() error {
 	if f.value == nil {
 		f.value = make([]byte, 0, 1<<10)
@@ -247,7 +242,6 @@ func (f *Form) readText() error {
 	}
 }
 
-// end checks the whole form and writes the end of the engine's form.
 func (f *Form) end() error {
 	fields, err := f.fields.End()
 	if err != nil {
@@ -281,12 +275,12 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 	return append(append(dst, kind...), "\r\n\r\n"...)
 }
 
-// ContentType returns the media type of the engine's form.
+// ContentType returns the Content-Type of the engine's form.
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
-// ForEngine returns the engine's form with the served name in front. If the whole form is held, it
-// is returned in pieces, so that it is sent with its length and can be sent again. Any other form
-// is returned as a reader.
+// ForEngine returns the engine's form with the served model name as the first field. If the whole
+// form is stored, ForEngine returns it in pieces. Their length is known, and they can be sent
+// again. Otherwise it also returns a reader for the bytes that follow the pieces.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
 	if f.ended {
@@ -295,7 +289,7 @@ func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	return nil, &formReader{form: f, held: pieces}
 }
 
-// Release releases the held bytes.
+// Release releases the stored bytes.
 func (f *Form) Release() {
 	for _, b := range f.held {
 		if cap(b) == formWindow {
@@ -307,11 +301,11 @@ func (f *Form) Release() {
 	f.memory.release(f.memory.held)
 }
 
-// formReader reads the engine's form for one attempt: first the held bytes, then bytes as they
-// arrive.
+// formReader reads the engine's form for one attempt: the stored bytes, and then bytes from the
+// client.
 type formReader struct {
 	form *Form
-	held [][]byte // still unread
+	held [][]byte // remaining stored bytes
 }
 
 // Read implements io.Reader. Its errors are *apierr.Error.

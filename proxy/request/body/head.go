@@ -10,23 +10,23 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnounced marks a request whose body was cut off before it was read. Its value is the
-// announced length.
+// headerAnnounced is a request header that CutOff sets to the announced length.
 const headerAnnounced = "X-Penstock-Announced"
 
-// CutOff removes the announced body from a request that will be refused. The request is answered at
-// once, and the connection closes after the answer. Announced still returns the body's length.
+// CutOff removes the announced body from a request that will be refused. The response can then be
+// sent immediately, and the connection closes after the response. Announced still returns the
+// original length of the body.
 func CutOff(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
 	h.SetContentLength(0)
 }
 
-// ForgetCutOff removes a header that a client sent under the name that CutOff uses.
+// ForgetCutOff removes headerAnnounced from a client's request.
 func ForgetCutOff(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
 
-// Announced returns the length of the body that the client announced, even after CutOff. It
-// returns -1 for a chunked body.
+// Announced returns the announced length of the body, even after CutOff. It returns -1 for a
+// chunked body.
 func Announced(h *fasthttp.RequestHeader) int64 {
 	n := int64(h.ContentLength())
 	if n != 0 {
@@ -38,8 +38,8 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// CheckHead refuses codings and media types that an endpoint does not accept. An endpoint accepts
-// either forms, or JSON, which may be compressed.
+// CheckHead refuses a Content-Encoding or Content-Type that the endpoint does not accept. An
+// endpoint accepts either forms or JSON, and JSON may be compressed.
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := codingOf(h); {
 	case form && c != identity:
@@ -65,15 +65,16 @@ func unsupported(text string) *apierr.Error {
 	return apierr.New(415, apierr.CodeUnsupportedMediaType, "%s", text)
 }
 
-// unsupportedCoding returns the error that names the accepted codings (RFC 9110, 12.5.3).
+// unsupportedCoding returns an error that names the accepted codings (RFC 9110, 12.5.3).
 func unsupportedCoding(accepted, text string) *apierr.Error {
 	e := unsupported(text)
 	e.Codings = accepted
 	return e
 }
 
-// otherUnicode reports whether a media type names a charset such as utf-16, which JSON must not use
-// between systems. Other charsets encode ASCII like UTF-8, and old libraries name them by mistake.
+// otherUnicode reports whether a media type has a Unicode charset other than UTF-8, such as utf-16.
+// JSON exchanged between systems must be UTF-8. All other charsets are accepted, because old
+// libraries name them by mistake and they encode ASCII like UTF-8.
 func otherUnicode(t []byte) bool {
 	const utf = "utf-"
 	for param := range bytes.SplitSeq(t, []byte{';'}) {

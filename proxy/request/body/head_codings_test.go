@@ -7,7 +7,7 @@ import (
 )
 
 // TestCheckHead_Codings checks that the refusal of a coding names the accepted codings, and that
-// the refusal of a media type names none.
+// the refusal of a media type names no codings.
 func TestCheckHead_Codings(t *testing.T) {
 	for _, c := range []struct {
 		form                  bool

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Charset checks that JSON may name no charset such as utf-16. Charsets that agree
-// with UTF-8 in ASCII are accepted, because old libraries name them.
+// TestCheckHead_Charset checks that JSON may not have a charset such as utf-16. Charsets that
+// encode ASCII like UTF-8 are accepted, because old libraries name them.
 func TestCheckHead_Charset(t *testing.T) {
 	for kind, refused := range map[string]bool{
 		"application/json":                                false,

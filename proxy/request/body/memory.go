@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	pooledBody = 64 << 10  // buffers up to this size are pooled
-	largeBody  = 2 << 20   // larger buffers, up to this size, have a pool of their own
-	firstChunk = 4 << 10   // initial reservation of a chunked body, whose size is unknown
-	firstPart  = 256 << 10 // initial reservation of a body of known size
+	pooledBody = 64 << 10
+	largeBody  = 2 << 20
+	firstChunk = 4 << 10   // first reservation for a body of unknown size
+	firstPart  = 256 << 10 // first reservation for a body of known size
 )
 
 var (
@@ -19,7 +19,6 @@ var (
 	largePool = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// newBuffer returns an empty buffer with room for n bytes. recycle returns the buffer to its pool.
 func newBuffer(n int64) *[]byte {
 	pool := &smallPool
 	if n > pooledBody && n <= largeBody {
@@ -32,7 +31,7 @@ func newBuffer(n int64) *[]byte {
 	return buf
 }
 
-// recycle returns a buffer to its pool, unless the buffer is huge.
+// recycle returns a buffer to its pool, unless the buffer is larger than largeBody.
 func recycle(buf *[]byte) {
 	*buf = (*buf)[:0]
 	switch n := cap(*buf); {
@@ -43,28 +42,27 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation is the share of the budget for all bodies that one body holds. While the body is
-// incomplete, the share also counts against the client's key. A Reservation belongs to one
-// goroutine at a time.
+// Reservation is the part of the budget for all bodies that one body has reserved. While the body
+// is incomplete, its bytes count against the key. A Reservation belongs to one goroutine at a time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
 
-	reading *atomic.Int64 // bytes held by the key's incomplete bodies; nil: not counted
+	reading *atomic.Int64 // bytes in the key's incomplete bodies; nil: not counted
 	counted int64         // bytes that this body has added to reading
 }
 
-// NewReservation returns an empty reservation from a budget. reading, unless nil, counts the bytes
-// of the key's incomplete bodies.
+// NewReservation returns an empty Reservation. reading counts the bytes in the key's incomplete
+// bodies, and may be nil.
 func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
 
-// readingShare limits the incomplete bodies of one key together to 1/2 of the budget, so that a
-// client that leaves its bodies unfinished does not lock out others. A single body may hold more.
+// readingShare limits the incomplete bodies of one key to 1/2 of the budget, so that unfinished
+// bodies do not block other keys. A single body may exceed this limit.
 const readingShare = 2
 
-// Reserve reserves n more bytes. If there is no room, it reserves none and returns false.
+// Reserve reserves n bytes, or returns false and reserves nothing.
 func (r *Reservation) Reserve(n int64) bool {
 	if r.reading != nil {
 		sum := r.reading.Add(n)
@@ -82,8 +80,8 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// grow returns a copy of buf, which is full, with twice the capacity. If there is no memory, grow
-// returns buf itself and false.
+// grow returns a copy of the full buffer buf with twice the capacity, or buf and false if no memory
+// is left.
 func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
@@ -92,8 +90,9 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete must be called when the whole body has arrived or, for a WebSocket message, when the
-// call starts. The bytes stay reserved, but no longer count against the key.
+// Complete must be called when the whole body has arrived. For a WebSocket message, it must be
+// called when the message's call starts. The bytes stay reserved but no longer count against the
+// key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil
@@ -109,14 +108,13 @@ func (r *Reservation) uncount(n int64) {
 // Held returns how many bytes are reserved.
 func (r *Reservation) Held() int64 { return r.held }
 
-// release releases n bytes.
 func (r *Reservation) release(n int64) {
 	r.budget.Release(n)
 	r.held -= n
 }
 
-// giveBack recycles buffers and releases the n bytes that are reserved for them. Huge buffers,
-// which no pool keeps, count as garbage.
+// giveBack recycles buffers and releases their n reserved bytes. If a buffer is too large for a
+// pool, the bytes count as garbage until the next collection.
 func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
 	huge := false
 	for _, buf := range buffers {
@@ -133,7 +131,7 @@ func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
 	}
 }
 
-// Discard releases n bytes as garbage.
+// Discard releases n bytes that are garbage until the next collection.
 func (r *Reservation) Discard(n int64) {
 	r.uncount(min(n, r.counted))
 	r.budget.Discard(n)

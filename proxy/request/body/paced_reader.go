@@ -10,9 +10,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// pacedReader reads a client's body piece by piece. It enforces the size limit and a minimum rate.
-// Only time spent waiting for the client counts: while an engine is slow to read, the client cannot
-// send.
+// pacedReader reads a client's body and enforces the size limit and a minimum rate. Only the time
+// spent waiting for the client counts, because a client cannot send while the engine is slow to
+// read.
 type pacedReader struct {
 	src       io.Reader
 	conn      net.Conn
@@ -20,15 +20,15 @@ type pacedReader struct {
 	limit     int64
 	total     int64
 	silence   time.Duration
-	rate      int64 // bytes per second; 0: any rate
+	rate      int64 // bytes per second; 0: no minimum
 
-	armed  time.Time     // when the deadline was set
-	tight  bool          // the deadline is the end of the window, not of the permitted silence
-	waited time.Duration // in this window
-	came   int64         // in this window
+	armed  time.Time
+	tight  bool // whether the deadline is the end of the rate window rather than of the permitted silence
+	waited time.Duration
+	came   int64
 }
 
-// rateWindow is the maximum time for which a client may be slower than limits.upload_rate.
+// rateWindow is how long a client may send more slowly than limits.upload_rate.
 const rateWindow = 10 * time.Second
 
 func newPacedReader(from *Source) *pacedReader {
@@ -38,7 +38,7 @@ func newPacedReader(from *Source) *pacedReader {
 	}
 }
 
-// Read implements io.Reader. Its errors are io.EOF at the body's end, and *apierr.Error.
+// Read implements io.Reader. Its errors are io.EOF at the end of the body, and *apierr.Error.
 func (s *pacedReader) Read(p []byte) (int, error) {
 	if s.src == nil || s.announced == 0 {
 		return 0, io.EOF
@@ -71,12 +71,12 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// quota returns how many bytes must arrive in a window.
+// quota returns how many bytes must arrive in each rate window.
 func (s *pacedReader) quota() int64 { return s.rate * int64(rateWindow/time.Second) }
 
-// arm sets the connection's deadline to the end of the permitted silence. While too few bytes have
-// arrived in the window, it uses the end of the window if that is earlier. It moves the deadline
-// only occasionally, because setting one costs more than a read.
+// arm sets the read deadline to the end of the permitted silence. If too few bytes have arrived in
+// the rate window, and the window ends earlier, arm sets the deadline to the end of the window. The
+// deadline is rarely moved, because setting it costs more than a read.
 func (s *pacedReader) arm(now time.Time) {
 	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {
@@ -87,5 +87,5 @@ func (s *pacedReader) arm(now time.Time) {
 		left = rateWindow - s.waited
 	}
 	s.armed, s.tight = now, tight
-	_ = s.conn.SetReadDeadline(now.Add(left)) // on a closed connection the read fails anyway
+	_ = s.conn.SetReadDeadline(now.Add(left)) // if the connection is closed, the read fails
 }

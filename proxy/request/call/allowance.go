@@ -12,14 +12,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// allowance holds a call's key and what the key's limits have reserved for the call.
+// allowance is the key of a call, together with what the key limits have reserved for the call.
 type allowance struct {
-	key    *auth.Key         // nil with auth: none
-	limits *limit.Key        // the key's limits; nil without a key
-	held   limit.Reservation // a concurrency slot and an estimate of tokens
+	key    *auth.Key // nil: no key is required
+	limits *limit.Key
+	held   limit.Reservation // a slot of the key's concurrency, and estimated tokens
 }
 
-// takeRequest charges one request to the key's requests per minute.
 func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
@@ -28,8 +27,8 @@ func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.D
 	return a.limits.Take(now)
 }
 
-// TakeRequest charges one request to a key's requests per minute, for a request that is refused
-// before it becomes a call. It returns the refusal if the key has no requests left.
+// TakeRequest charges the key for a request that is refused before it becomes a call. It returns an
+// error if the key has no requests per minute left.
 func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
@@ -44,9 +43,9 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// TakeWaiting counts a message that waits to become a call against its key's limit for such
-// messages. It returns the refusal if the limit is reached. If the returned key is not nil, the
-// caller must call StopWaiting on it.
+// TakeWaiting counts a WebSocket message that waits to become a call, or returns an error if the
+// key has too many waiting messages. If TakeWaiting returns a key, the caller must call StopWaiting
+// on it later.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
 	if limits == nil { // a reload may have removed the key
@@ -58,8 +57,8 @@ func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error
 	return limits, nil
 }
 
-// ReadingOf returns the counter for the memory used by a key's incomplete bodies. It returns nil if
-// that memory is not counted.
+// ReadingOf returns the counter of bytes in the key's incomplete bodies, or nil if these bytes are
+// not counted.
 func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Reading()
@@ -67,8 +66,8 @@ func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// ConversationsOf returns the counter for the memory used by a key's conversations. It returns nil
-// if that memory is not counted.
+// ConversationsOf returns the counter of bytes in the key's WebSocket conversations, or nil if
+// these bytes are not counted.
 func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Conversations()
@@ -76,8 +75,8 @@ func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// sharing returns the limits of a key that shares the memory with other keys. It returns nil for an
-// edge's only key, and for a key that is no longer in the configuration.
+// sharing returns the limits of a key that shares the memory budgets with other keys. It returns
+// nil if the key is the only one or if a reload has removed it.
 func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -85,7 +84,6 @@ func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	return s.LimitsOf(key)
 }
 
-// reserve takes one of the key's concurrent calls and reserves what the call is expected to use.
 func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
@@ -93,7 +91,6 @@ func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	return a.limits.Reserve(&a.held, expected, now)
 }
 
-// rateLimited returns the refusal of a call by a limit of its key or of the key's group.
 func rateLimited(d limit.Decision) *apierr.Error {
 	if d.Unavailable {
 		return apierr.LimitsUnavailable(d.RetryAfter)
@@ -107,7 +104,7 @@ func rateLimited(d limit.Decision) *apierr.Error {
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }
 
-// limitText returns a limit in words: "60 requests per minute", "1 concurrent request of the group
+// limitText describes a limit: "60 requests per minute", "1 concurrent request of the group
 // team-a".
 func limitText(d limit.Decision) string {
 	what := d.LimitName
@@ -120,7 +117,6 @@ func limitText(d limit.Decision) string {
 	return strconv.FormatInt(d.Limit, 10) + " " + what
 }
 
-// limitLabels maps a key's limits to metric labels.
 var limitLabels = map[string]string{
 	limit.RequestsPerMinute: "requests_per_minute",
 	limit.TokensPerMinute:   "tokens_per_minute",
@@ -131,7 +127,6 @@ var limitLabels = map[string]string{
 	limit.SpendPerMonth:     "spend_per_month",
 }
 
-// groupLabels maps a group's limits to metric labels.
 var groupLabels = func() map[string]string {
 	labels := make(map[string]string, len(limitLabels))
 	for name, label := range limitLabels {
@@ -190,9 +185,8 @@ func appendLevel(
 	return now.Add(l.Reset).UTC().AppendFormat(append(dst, anthropic.reset...), time.RFC3339)
 }
 
-// appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s",
-// "0.25s", "61.5s". strconv's shortest float form gives the same text at four times the cost,
-// twice per call.
+// appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s", "0.25s",
+// "61.5s". strconv.AppendFloat is four times slower.
 func appendSeconds(dst []byte, d time.Duration) []byte {
 	ms := (d + time.Millisecond - 1).Milliseconds()
 	dst = strconv.AppendInt(dst, ms/1000, 10)

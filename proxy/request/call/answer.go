@@ -19,11 +19,10 @@ import (
 	"penstock/upstreams"
 )
 
-// answer makes a call's response: the headers common to all answers, a whole body, or an error.
 type answer struct{ call *Call }
 
-// setHeaders sets the headers common to all answers. After a panic they may be set already. Whoever
-// passes an error on to a WebSocket's client reads its headers one by one.
+// setHeaders sets the headers common to all answers. After a panic they may already be set. The
+// headers of an error are set one by one, because the handler of a WebSocket reads them.
 func (a answer) setHeaders() {
 	c := a.call
 	h := &c.client.ctx.Response.Header
@@ -84,8 +83,8 @@ func (a answer) appendLines(dst []byte) []byte {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked returns the model that the client requested, even if a different model answers. It returns
-// nil while the model is unknown.
+// asked returns the model that the client requested, even if a fallback model answers. It returns
+// nil if the model is unknown.
 func (a answer) asked() *snapshot.Model {
 	c := &a.call.config
 	if a.call.record.Asked != "" {
@@ -96,11 +95,10 @@ func (a answer) asked() *snapshot.Model {
 	return c.model
 }
 
-// error ends the attempt and answers the call with an error in the endpoint's dialect.
 func (a answer) error(f *failure.Failure) {
 	c := a.call
 	c.endAttempt(f.Outcome)
-	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine has the endpoint
+	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine serves the endpoint
 		f.API, f.Result = endpoint.AtNoEngine(), observe.ClientError
 	}
 	c.fail(f)
@@ -110,16 +108,15 @@ func (a answer) error(f *failure.Failure) {
 		c.record.Status = e.Status
 		a.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
-		a.writeError(e) // for a client that has closed only its sending side
+		a.writeError(e) // the client may have closed only its sending side
 	case c.request != nil && !c.request.Ended():
-		a.writeError(body.Cut()) // likewise
+		a.writeError(body.Cut()) // the client may have closed only its sending side
 	default:
 		c.client.hangUp()
 	}
 	a.warn(f)
 }
 
-// writeError renders e as the response.
 func (a answer) writeError(e *apierr.Error) {
 	c := a.call
 	c.client.extendWrite(c.config.writeTimeout())
@@ -133,7 +130,6 @@ func (a answer) writeError(e *apierr.Error) {
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 
-// warn logs an engine's failure, once per call and without the call's content.
 func (a answer) warn(f *failure.Failure) {
 	c := a.call
 	if f.Result == observe.UpstreamFail && f.API.Code != apierr.CodeHookUnavailable {
@@ -146,9 +142,8 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, which has the given media type and is stored in buf. The body is copied,
-// so buf can be reused at once. It fits a socket's buffer, so the call need not wait for its
-// delivery.
+// whole responds with body, which is in buf. The body is copied and buf is recycled. The body fits
+// into a socket's buffer, so the call does not wait for its delivery.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -162,20 +157,18 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	attempt.Recycle(buf)
 }
 
-// deliver answers with a body that is too large for a socket's buffer. A relay writes the body from
-// out, after the first chunkRoom bytes. The engine is already free. The call ends once the client
-// has the body or has left. Until then it holds the key's concurrency slot and the body's memory.
+// deliver responds with a body that is too large for a socket's buffer. A relay writes the body. It
+// starts at offset chunkRoom in out.
 func (a answer) deliver(out *[]byte, mediaType string) {
 	c := a.call
 	c.releaseRequest()
-	c.times.endAt = time.Time{} // the call ends later
+	c.times.endAt = time.Time{} // the call has not ended yet
 	c.setPhase(&phaseStreaming)
 	a.commit(mediaType)
 	c.relay = &relay{call: c, form: formWhole, out: out, done: true}
 	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkRoom)
 }
 
-// commit writes the head of an answer whose body a relay writes.
 func (a answer) commit(mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK

@@ -18,9 +18,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Call holds everything that belongs to one client request, from the start of the handler to the
-// last byte of the answer. The connection's goroutine owns it. Other goroutines may call only the
-// methods that end the call from outside. Calls are pooled: do not keep a reference after finish.
+// Call is the state of one client request, from the start of the handler to the last byte of the
+// response. It belongs to the goroutine of the connection. Other goroutines may call only
+// ClientGone, Drain and Revoke. Calls are pooled, so a reference must not be used after finish.
 type Call struct {
 	shared       *Services
 	ep           *endpoint.Endpoint
@@ -48,7 +48,6 @@ type Call struct {
 
 var pool = sync.Pool{New: func() any { return new(Call) }}
 
-// begin starts the call for one request to ep.
 func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call {
 	c := pool.Get().(*Call)
 	now := time.Now()
@@ -72,21 +71,19 @@ func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call 
 	return c
 }
 
-// ClientGone implements listen.Waiter: the client's side of the connection was closed.
+// ClientGone implements listen.Waiter. It cancels the call because the client has disconnected.
 func (c *Call) ClientGone() { c.abort.End(failure.ErrClientGone) }
 
-// Drain ends the call because the edge is shutting down.
+// Drain cancels the call because the edge is shutting down.
 func (c *Call) Drain() { c.abort.End(failure.ErrDrained) }
 
-// Revoke ends the call if its key is no longer in the ring, or if the key's hash with which it was
-// authenticated was removed.
+// Revoke cancels the call if its key is no longer in the ring keys (see auth.Ring.Holds).
 func (c *Call) Revoke(keys *auth.Ring) {
 	if key := c.rates.key; key != nil && !keys.Holds(key, time.Now()) {
 		c.abort.End(failure.ErrRevoked)
 	}
 }
 
-// fail records how the call ended.
 func (c *Call) fail(f *failure.Failure) {
 	c.record.Outcome = f.Result
 	c.record.Code = f.API.Code
@@ -99,38 +96,36 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts returns how many attempts the call made, for the log. A failed dial counts, although
-// nothing was sent. A request that was sent again because its connection was dead counts as one
-// more attempt at the same engine.
+// attempts returns the number of attempts that the log reports. A failed dial counts, although no
+// request was sent. If a request was sent again because its connection was dead, that counts as
+// another attempt at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
-// learnChange remembers a change to the request once the engine's answer shows that the engine
-// accepts it.
 func (c *Call) learnChange() {
 	if c.record.TTFT > 0 {
 		changer{c}.learn()
 	}
 }
 
-// clearPoison clears a body that is suspected of having brought down an engine, once another engine
-// has answered the body.
+// clearPoison clears the suspicion that the body kills engines, once another engine has answered
+// it.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
 	}
 }
 
-// releaseRequest releases the client's request. It is not sent again once the client has received
-// some of the answer.
+// releaseRequest releases the client's request after the client has received part of the answer,
+// because the request will not be sent again.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
 	c.request.Release()
 	c.body.Release()
 }
 
-// finish ends the call. It releases what the call still holds, counts and logs it, and returns it
-// to the pool. The caller must not touch the call afterwards. finish panics only if it is called
-// twice: a panic in one of its steps skips only that step.
+// finish ends the call: it releases the call's resources, counts and logs the call, and returns it
+// to the pool. The call must not be used afterwards. finish panics only if it is called twice. A
+// panic in one of its steps skips only that step.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
@@ -141,8 +136,8 @@ func (c *Call) finish() {
 	}
 }
 
-// end does the work of finish except for recycling. It returns false after a panic, because such a
-// call must not be reused.
+// end implements finish without recycling. whole is false after a panic, because the call must then
+// not be reused.
 func (c *Call) end() (whole bool) {
 	g := c.shared.Guard
 	defer g.Catch(guard.End, func() { whole = false })
@@ -152,11 +147,12 @@ func (c *Call) end() (whole bool) {
 	return true
 }
 
-// release releases what other calls wait for. A step that fails does not prevent the next ones.
-// release has at most eight defers: with more, the compiler puts them on the heap.
+// release releases the resources that other calls may wait for. Each step is deferred, so that a
+// panic in one step does not skip the others. If a function has more than eight defers, the
+// compiler allocates them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
-		c.ClientGone() // a write may have noticed that the client left; a copy of the call ends as well
+		c.ClientGone() // a write failed because the client has disconnected; this also cancels the shadow
 	}
 	defer c.config.begun.EndCall()
 	defer c.charge()
@@ -165,8 +161,8 @@ func (c *Call) release() {
 	defer c.tokens.learn(c.tries.upstream)
 	defer c.learnChange()
 	defer picker{c}.leaveQueue()
-	defer c.endAttempt(upstreams.OutcomeClientGone) // does nothing except after a panic
-	if n := c.tries.takeNext(); n.lease != nil {    // the client left before the call moved
+	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is still open only after a panic
+	if n := c.tries.takeNext(); n.lease != nil {    // the client disconnected before the call moved to its new slot
 		n.turn.Book(0)
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
@@ -176,7 +172,6 @@ func (c *Call) release() {
 	c.shared.Guard.Point("call.release")
 }
 
-// releaseSent releases the client's request when the call ends.
 func (c *Call) releaseSent() {
 	defer func() {
 		if c.request != nil {
@@ -186,10 +181,8 @@ func (c *Call) releaseSent() {
 	c.body.Release()
 }
 
-// endAttempt ends the attempt, if any.
 func (c *Call) endAttempt(o upstreams.Outcome) { c.attempt.End(o, c.times.endAt) }
 
-// failAttempt ends the attempt, if any, because of f.
 func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
 		return
@@ -199,8 +192,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records that the attempt has failed. An attempt has not failed if it ended because the
-// client left or because the edge gave it up.
+// noteFailed records a failed attempt. If the client or the edge has canceled the attempt, the
+// failure has no cause and is not recorded.
 func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
@@ -212,10 +205,9 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	})
 }
 
-// charge charges the key exactly once for what the call used, however the call ended, and adds the
-// usage to the key's turn.
+// charge charges the tokens that the call has used to its key and its turn, however the call ended.
 func (c *Call) charge() {
-	if c.ep.Local == nil { // counting a prompt costs no tokens
+	if c.ep.Local == nil { // counting tokens is free
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
 	}
 	u := &c.tokens.usage
@@ -226,7 +218,6 @@ func (c *Call) charge() {
 	c.rates.held.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.ended())
 }
 
-// account counts and logs the call.
 func (c *Call) account() {
 	now := c.times.ended()
 	copy(c.record.RequestID[:], c.client.requestID)
@@ -252,7 +243,6 @@ func (c *Call) account() {
 	}
 }
 
-// recycle returns the call to the pool and keeps its reusable buffers.
 func recycle(c *Call) {
 	id, lines, why := c.client.requestID, c.client.lines[:0], c.tries.why
 	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]

@@ -16,16 +16,17 @@ import (
 	"penstock/upstreams"
 )
 
-// change says how a request differs when it is sent again to the engine that refused it.
 type change struct {
-	limit   int              // the answer's token limit; 0: unchanged
-	refused endpoint.Refused // what the request no longer contains
+	limit   int              // new token limit; 0: unchanged
+	refused endpoint.Refused // parts to remove from the request
 }
 
-// changeAfter returns a change with which an engine may accept a request that it refused, judging
-// by the engine's error and by what was sent. The change lowers the token limit to the room in the
-// engine's context, joins consecutive turns with the same role, or omits a reasoning effort that
-// the engine or the model's template does not know. ok is false if no change would help.
+// changeAfter uses an engine's error and the sent request to choose a change after which the engine
+// may accept the request. ok is false if no change helps. A change does one of the following:
+//
+//   - It lowers the token limit.
+//   - It joins consecutive turns of the same role.
+//   - It removes a reasoning effort that the engine or the model's template does not know.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -38,8 +39,8 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	return c, ok
 }
 
-// tookChange reports whether an engine that refused the changed request nevertheless accepted the
-// change. It did so if its error is now about something else.
+// tookChange reports whether an engine that has refused the changed request has nevertheless
+// accepted the change. The change counts as accepted if the new error is about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -52,12 +53,10 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	return why.About == engineerror.SubjectRoles
 }
 
-// changer sends a call once more, changed so that its engine may accept it. This is not a retry:
-// nothing failed, the retry budget is not charged and the client does not notice.
+// changer sends a changed request to the engine that refused the original. This does not count as a
+// retry or use the retry budget, and the client does not notice it.
 type changer struct{ call *Call }
 
-// note records what a refusal reveals: the prompt's length, and whether the engine accepted an
-// earlier change.
 func (h changer) note(why *failure.Failure) {
 	c := h.call
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
@@ -69,7 +68,6 @@ func (h changer) note(why *failure.Failure) {
 	}
 }
 
-// helps reports whether the engine that refused the request may accept a changed one.
 func (h changer) helps(why *failure.Failure) bool {
 	_, ok := h.after(why)
 	return ok
@@ -84,8 +82,6 @@ func (h changer) after(why *failure.Failure) (change, bool) {
 	return changeAfter(why, endpoint.SentOf(c.request, &to))
 }
 
-// change changes the request for the engine that refused it. It returns false if no change would
-// help.
 func (h changer) change(why *failure.Failure) bool {
 	c := h.call
 	changed, ok := h.after(why)
@@ -106,7 +102,8 @@ func (h changer) change(why *failure.Failure) bool {
 	return true
 }
 
-// target returns the engine of an attempt, together with what that engine is known to refuse.
+// target returns the endpoint.Target of an attempt, including the changes that the attempt's engine
+// is known to need.
 func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint.Target {
 	c, up := h.call, lease.Upstream()
 	m := c.config.model
@@ -121,7 +118,6 @@ func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint
 	return to
 }
 
-// learn remembers a change that the engine has accepted.
 func (h changer) learn() {
 	c, changed := h.call, h.call.tries.refused
 	target := c.attempt.Target()
@@ -142,11 +138,11 @@ func (h changer) learn() {
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
-// refusals records what engines refuse in requests for their models. Each entry expires after a
-// while, because a template can be fixed. Any goroutine may use refusals.
+// refusals remembers which parts of requests engines refuse, by engine and model. Entries expire,
+// because an operator may fix the template. Any goroutine may use it.
 type refusals struct {
 	mu    sync.Mutex
-	known atomic.Pointer[map[refusalKey]refusal] // copied on change
+	known atomic.Pointer[map[refusalKey]refusal] // copied on write
 }
 
 type refusalKey struct {
@@ -159,11 +155,11 @@ type refusal struct {
 	until   time.Time
 }
 
-// refusalLasts is how long a refusal is remembered. Learning it again costs one more request.
+// refusalLasts is how long a refusal is remembered. Learning the refusal again costs one request.
 const refusalLasts = time.Hour
 
-// of returns what an engine is known to refuse in requests for a model. It costs one atomic load if
-// nothing is known.
+// of returns the parts that an engine is known to refuse for a model. If no refusals of any engine
+// are known, it costs one atomic load.
 func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	known := r.known.Load()
 	if known == nil {
@@ -175,23 +171,20 @@ func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	return endpoint.Refused{}
 }
 
-// Known implements shadow.Changes.
 func (r *refusals) Known(up upstreams.ID, served string, now time.Time) endpoint.Refused {
 	return r.of(refusalKey{up, served}, now)
 }
 
-// After implements shadow.Changes.
 func (*refusals) After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool) {
 	c, ok := changeAfter(why, sent)
 	return c.limit, c.refused, ok
 }
 
-// Learn implements shadow.Changes.
 func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time) {
 	r.add(refusalKey{up, served}, refused, now)
 }
 
-// add records what an engine has refused. It reports whether the entry is new.
+// add remembers a refusal and reports whether it is new.
 func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSizeLine checks that the size line is written to the end of its space, for small and large
-// chunks.
+// TestSizeLine checks that the size line is right-aligned in the space reserved for it, for small
+// and large chunks.
 func TestSizeLine(t *testing.T) {
 	sizes := []int{1, 9, 10, 15, 16, 255, 256, 65535, 65536, 1<<31 - 1}
 	for range 100 {

@@ -12,17 +12,14 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// client is the client's side of a call: the request and the connection.
 type client struct {
-	ctx       *fasthttp.RequestCtx // nil once the answer has left fasthttp
+	ctx       *fasthttp.RequestCtx // nil once the stream no longer runs in fasthttp
 	conn      connection           // nil: the connection cannot be watched
 	requestID []byte
 	lines     []byte // the header lines that every answer has, once they are set
 	http11    bool
 }
 
-// connection has the methods that a call needs from the client's connection in addition to reading
-// and writing. listen.Conn implements it.
 type connection interface {
 	Watch(w listen.Waiter) (gone bool)
 	Unwatch(w listen.Waiter)
@@ -39,8 +36,7 @@ func connectionOf(c net.Conn) connection {
 	return other
 }
 
-// clientAddress returns the address of a client for the log: its IP address, or "unix" for a peer at
-// a Unix socket.
+// clientAddress returns the client's IP address for the log, or "unix" for a Unix socket.
 func clientAddress(a net.Addr) string {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.IP.String()
@@ -53,11 +49,10 @@ func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
 }
 
-// longestProxyID is the maximum length of a request id from a proxy.
 const longestProxyID = 128
 
-// proxyRequestID returns the request id from a proxy if the proxy is a listed peer and the id is
-// plain, otherwise "".
+// proxyRequestID returns the request id that a trusted proxy has set. If the request has no id from
+// a trusted proxy, or if the id contains unsafe characters, it returns "".
 func (cl *client) proxyRequestID() string {
 	if ours := listen.ConnOf(cl.ctx.Conn()); ours == nil || !ours.FromProxy() {
 		return ""
@@ -74,11 +69,10 @@ func (cl *client) proxyRequestID() string {
 	return string(given[0])
 }
 
-// hasBody reports whether the client has announced a body.
 func (cl *client) hasBody() bool { return body.Announced(&cl.ctx.Request.Header) != 0 }
 
-// closeAfterResponse closes the connection after the answer, because the body was not read to its
-// end. The connection lingers, so that a client that is still sending can read the answer.
+// closeAfterResponse closes the connection after the response, because the body was not read
+// completely. The connection lingers, so that a client that is still sending can read the response.
 func (cl *client) closeAfterResponse() {
 	cl.ctx.SetConnectionClose()
 	if cl.conn != nil {
@@ -86,25 +80,25 @@ func (cl *client) closeAfterResponse() {
 	}
 }
 
-// endChunked closes the connection after the answer if trailers followed the body's last chunk. The
-// edge does not read trailers, and fasthttp accepts names in trailers that other parsers refuse, so
-// fasthttp might take the bytes after the trailers for a request.
+// endChunked closes the connection after the response if the chunked body had trailers. fasthttp
+// accepts trailer names that other parsers refuse, so it might parse the bytes after the trailers
+// as a request.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
 	}
 }
 
-// extendWrite sets how long the next write to the client may take.
 func (cl *client) extendWrite(d time.Duration) {
 	if cl.conn != nil {
 		cl.conn.SetWriteTimeout(d)
 	}
 }
 
-// hangUp closes the connection without an answer. A client that has left would not read one. A
-// client that has closed only its sending side must not mistake one for the end of its call.
+// hangUp closes the connection without a response. A client that has disconnected cannot read a
+// response. A client that has closed only its sending side must not mistake a response for the end
+// of the answer.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
-	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp then closes the connection
+	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes the connection when this function returns
 }

@@ -6,10 +6,9 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration holds the snapshot that applies to a call: the one with which the call started, or
-// a newer one to which the call has moved.
+// configuration is the snapshot that applies to a call: the snapshot at its start, or a newer one.
 type configuration struct {
-	begun    *snapshot.ConfigVersion // version of the snapshot with which the call started
+	begun    *snapshot.ConfigVersion
 	snapshot *snapshot.Snapshot
 	model    *snapshot.Model // nil until the model is known
 }
@@ -19,8 +18,8 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 	c.begun.BeginCall()
 }
 
-// follow moves the call to the newest snapshot. It returns false if there is no newer snapshot, or
-// if the newest snapshot lacks the call's model.
+// follow moves the call to the newest snapshot. It returns false if the call already uses that
+// snapshot or if that snapshot lacks the call's model.
 func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false
@@ -32,7 +31,6 @@ func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	return ok
 }
 
-// writeTimeout returns how long a write to the client may take.
 func (c *configuration) writeTimeout() time.Duration {
 	if c.model != nil {
 		return c.model.Clocks.Write.D()

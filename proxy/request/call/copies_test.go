@@ -12,15 +12,15 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestCopies checks that a copy has what the client has sent and received. The answer may be whole,
-// a stream or an error, and the client may leave. A call for a model that the hook does not name is
-// not copied.
+// TestCopies checks that a copy contains the bytes that the client has sent and received. The
+// answer may be whole, a stream or an error, and the client may disconnect. If the hook does not
+// name the model, the call is not copied.
 func TestCopies(t *testing.T) {
 	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {
 		name, path, body string
 		stays            int    // calltest.Client.Stays
-		outcome          string // "": there is no copy
+		outcome          string // "": no copy is made
 	}{
 		{"whole", chatPath, chat(""), 0, "ok"},
 		{"stream", chatPath, stream, 0, "ok"},

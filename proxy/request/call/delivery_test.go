@@ -9,12 +9,12 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// large is an answer that does not fit a socket's buffer.
+// large is an answer that does not fit into a socket's buffer.
 var large = calltest.Say(strings.Repeat("word", 100_000))
 
-// TestDelivery checks that a call with a large whole answer holds the key's concurrency slot, and
-// counts as running, until the client has the answer. The engine must be free as soon as it has
-// answered. The same holds if the answer started as white space.
+// TestDelivery checks that a call with a large whole answer occupies the key's slot, and counts as
+// running, until the client has received the answer. The engine's slot must be free as soon as the
+// engine has answered. The same applies if white space was sent before the answer.
 func TestDelivery(t *testing.T) {
 	const yaml = `
 stream: {whole_keepalive: 10s}

@@ -19,9 +19,10 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Dialogue is a call that talks with its engine in both directions: a session of endpoint.Realtime.
-// It holds its slot and its key's concurrency slot, and is on the status page, from Services.Talk
-// to End. One goroutine at a time owns it. Any goroutine may call Spend and Took.
+// Dialogue is a call that exchanges messages with its engine in both directions: a session of
+// endpoint.Realtime. From Services.Talk to End, it occupies a slot at the engine and a slot of its
+// key's concurrency, and the status page lists it. It belongs to one goroutine at a time. Any
+// goroutine may call Spend and Took.
 type Dialogue struct {
 	call  *Call
 	codec *endpoint.Session
@@ -31,21 +32,21 @@ type Dialogue struct {
 	charged bool // the key was charged for each transcript
 }
 
-// Engine is an engine that has accepted the connection of a dialogue.
+// Engine is an engine that has accepted a dialogue's connection.
 type Engine struct {
 	Conn        net.Conn
 	Profile     *engine.Profile
-	Served      string        // the engine's name for the model
-	Model       string        // the client's name for the model
-	First, Idle time.Duration // the limits of package attempt
-	Quiet       time.Duration // the configured limit of silence; 0: none
-	Total       time.Duration // the configured limit of a call; 0: none
+	Served      string        // model name at the engine
+	Model       string        // model name for the client
+	First, Idle time.Duration // see attempt.Limits
+	Quiet       time.Duration // configured limit of silence; 0: none
+	Total       time.Duration // configured limit of a call; 0: none
 }
 
-// Talk takes a request through the steps of a call until an engine accepts a connection. Then meet
-// exchanges the first messages with the engine. If meet returns an error, the call goes on to
-// another engine. The error must come from the connection or be a *failure.Failure. Talk returns
-// nil if the call has ended; ctx then has its answer.
+// Talk runs the steps of a call until an engine has accepted a connection and meet has exchanged
+// the first messages. If meet returns an error, the call continues at another engine. The error
+// must come from the connection or be a *failure.Failure. If the call has failed, Talk returns nil,
+// and the response is in ctx.
 func (s *Services) Talk(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
 	c := s.begin(ctx, endpoint.Realtime)
 	defer s.Guard.Catch(guard.Handler, func() {
@@ -62,19 +63,19 @@ func (s *Services) Talk(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *
 	return d
 }
 
-// open finds the first engine.
 func (d *Dialogue) open() *failure.Failure {
 	c := d.call
 	if f := c.enter(); f != nil {
 		return f
 	}
 	d.codec = c.request.(*endpoint.Session)
-	c.poison.begin(c.shared.Poison, new(body.Body)) // the body is the same for all sessions of a model
+	c.poison.begin(c.shared.Poison, new(body.Body)) // all sessions of a model have the same (empty) body
 	c.shared.Retries.Call(c.record.Start)
 	return d.connect(loop{c}.first(c.times.asked))
 }
 
-// connect completes the connection to the engine that was asked, or to the next one.
+// connect completes the handshake with the engine that the call was sent to, or with the next
+// engine.
 func (d *Dialogue) connect(at standing, f *failure.Failure) *failure.Failure {
 	for at == asked {
 		if f = d.greet(); f == nil {
@@ -85,7 +86,6 @@ func (d *Dialogue) connect(at standing, f *failure.Failure) *failure.Failure {
 	return f
 }
 
-// greet waits until the engine accepts the connection, and exchanges the first messages.
 func (d *Dialogue) greet() *failure.Failure {
 	c := d.call
 	a := &c.attempt
@@ -99,7 +99,7 @@ func (d *Dialogue) greet() *failure.Failure {
 		Conn: conn, Profile: a.Lease().Upstream().Engine(), Served: a.Target().Served, Model: m.Config.ID,
 		First: first, Idle: idle, Quiet: m.Clocks.Idle.D(), Total: m.Clocks.Total.D(),
 	}
-	_ = conn.SetDeadline(time.Now().Add(first)) // fails only on a closed connection, which the next read reports
+	_ = conn.SetDeadline(time.Now().Add(first)) // fails only if the connection is closed, which the next read reports
 	if err := d.meet(e); err != nil {
 		return d.failureOf(err)
 	}
@@ -108,7 +108,6 @@ func (d *Dialogue) greet() *failure.Failure {
 	return nil
 }
 
-// failureOf returns the failure for an error of a dialogue.
 func (d *Dialogue) failureOf(err error) *failure.Failure {
 	a := &d.call.attempt
 	var f *failure.Failure
@@ -122,13 +121,13 @@ func (d *Dialogue) failureOf(err error) *failure.Failure {
 	return a.FailureOf(err)
 }
 
-// Lost ends the attempt after an error from the connection or a *failure.Failure. If no audio was
-// sent, another engine may take over: Lost then calls meet for that engine and returns nil.
-// Otherwise it returns the error that the client sees, and the dialogue only has to be ended.
-// Nothing may use the connection meanwhile.
+// Lost ends the attempt after an error. The error must come from the connection or be a
+// *failure.Failure. If no audio was sent, Lost connects to another engine, calls meet, and returns
+// nil. Otherwise it returns the error for the client, and the caller must call End. The connection
+// must not be used during Lost.
 func (d *Dialogue) Lost(err error) *apierr.Error {
 	f := d.failureOf(err)
-	d.call.record.Stream = false // a call that waits for a slot as a stream would get keep-alives
+	d.call.record.Stream = false // otherwise the call would send keep-alives while it waits for a slot
 	if f = d.connect(loop{d.call}.next(f)); f == nil {
 		return nil
 	}
@@ -136,7 +135,6 @@ func (d *Dialogue) Lost(err error) *apierr.Error {
 	return d.fail(f)
 }
 
-// fail records that the dialogue has failed.
 func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	c := d.call
 	c.fail(f)
@@ -148,14 +146,14 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	return c.ep.Dialect.ErrorOf(f.API)
 }
 
-// Spend records that the engine receives audio. The edge keeps no audio, so no other engine can
-// take over after that.
+// Spend records that audio was sent to the engine. The edge does not store audio, so no other
+// engine can take over.
 func (d *Dialogue) Spend() { d.codec.Spend() }
 
 // Took counts bytes of the client's messages.
 func (d *Dialogue) Took(n int64) { d.codec.Took(n) }
 
-// Sent counts bytes of the client's events.
+// Sent counts bytes of events for the client.
 func (d *Dialogue) Sent(n int64) { d.call.record.BytesOut += n }
 
 // Used adds the tokens that the engine has counted for one transcript, and charges the key at once.
@@ -174,7 +172,7 @@ func (d *Dialogue) Used(prompt, completion int) *apierr.Error {
 	return nil
 }
 
-// FirstText records that the first text has arrived, after audio was sent at the given time.
+// FirstText records that the first text has arrived. sent is when the audio for this text was sent.
 func (d *Dialogue) FirstText(sent time.Time) {
 	c, now := d.call, time.Now()
 	if c.record.TTFT > 0 || c.attempt.Lease() == nil {
@@ -186,20 +184,20 @@ func (d *Dialogue) FirstText(sent time.Time) {
 	c.attempt.FirstToken(c.record.UpstreamTTFT)
 }
 
-// Redact removes from an engine's complaint what a client may not see.
+// Redact removes the engine's API key and model name from an error.
 func (d *Dialogue) Redact(e *engineerror.Error) { _ = d.call.attempt.Redact(e) }
 
-// Cause returns why the call was ended from outside, or nil. It must not be called after End.
+// Cause returns why the call was canceled, or nil. It must not be called after End.
 func (d *Dialogue) Cause() error { return d.call.abort.Cause() }
 
-// Leave ends the attempt of a dialogue whose client has gone.
+// Leave ends the attempt because the client has disconnected.
 func (d *Dialogue) Leave() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
 
-// longDialogue is the maximum duration of a dialogue that counts as an answer of usual length. The
-// engine's times must not be learned from clients that speak for an hour.
+// Dialogues that last longDialogue or longer do not contribute to the engine's measured times,
+// because a client may speak for an hour.
 const longDialogue = time.Minute
 
-// Complete ends the attempt of a dialogue that has completed.
+// Complete ends the attempt successfully.
 func (d *Dialogue) Complete() {
 	c := d.call
 	c.record.Outcome = observe.OK
@@ -210,8 +208,7 @@ func (d *Dialogue) Complete() {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// End ends the call. Complete, Leave or Lost must have recorded how it ended, except after a panic.
-// A second call does nothing.
+// End ends the call after Complete, Leave or Lost, or after a panic. It may be called again.
 func (d *Dialogue) End() {
 	c := d.call
 	if d.ended {

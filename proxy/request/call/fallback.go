@@ -9,14 +9,13 @@ import (
 	"penstock/upstreams"
 )
 
-// fallbacks lets another model answer a call if no upstream of the call's model has a slot or
-// accepts calls.
+// fallbacks lets a fallback model answer a call if no upstream of the call's model can.
 type fallbacks struct{ call *Call }
 
-// acquire takes a slot for the call at a fallback model. It uses the first fallback that the key
-// may use, that can answer the request, and that has a free slot. Each fallback is tried once per
-// call. The call does not wait for a fallback's slot, and a fallback's own fallbacks do not count.
-// If no fallback can answer, acquire returns the given error.
+// acquire acquires a slot at the first fallback model that the key may use, that can answer the
+// request, and that has a free slot. It does not wait for a slot. Each fallback is tried at most
+// once in a call, and the fallbacks of a fallback are not tried. If no fallback can answer, acquire
+// returns why unchanged.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -35,9 +34,9 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether the model has a fallback left that may give the whole answer. The client may
-// already have received the announcement of an answer, because the edge itself made that
-// announcement, and it names the requested model.
+// left reports whether a fallback remains that may give the whole answer. This is possible even if
+// the client has received the announcement of an answer, because the edge creates the announcement
+// and puts the requested model in it.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {
@@ -46,7 +45,6 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-// from takes a slot of the model m and makes m the model that answers the call.
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)
@@ -73,8 +71,8 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 	return lease, target, true
 }
 
-// fits reports whether a model has room for the prompt and a short answer, as far as the edge
-// knows.
+// fits reports whether the context of m, if it is known, has room for the prompt and a short
+// answer.
 func (f fallbacks) fits(m *snapshot.Model, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {

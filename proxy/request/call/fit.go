@@ -9,27 +9,23 @@ import (
 	"penstock/upstreams"
 )
 
-// fitter lowers an answer's token limit to the room that an engine has.
-//
-// Agents ask for as many tokens as their own provider's models allow, whatever context the engine
-// has. The edge lowers that limit to the room that the prompt leaves in the engine's context. It
-// can only estimate the prompt's length. An engine that refuses prompt and limit together reports
-// its own count of the prompt. The edge then sends the request once more (change.go), or sends it
-// to an engine with more room.
+// fitter lowers the token limit of a request to what fits into an engine's context. Agents request
+// as many tokens as their provider's models allow, however small the engine's context is. The edge
+// can only estimate the length of the prompt, but an engine that refuses the sum of prompt and
+// limit reports how many tokens the prompt has. The edge then sends a changed request to the same
+// engine (change.go), or the same request to an engine with a longer context.
 type fitter struct{ call *Call }
 
-// strict reports whether limits must not be lowered.
 func (f fitter) strict() bool { return f.call.config.model.Rules.Strict }
 
-// lower lowers the limit to the room that a target is known to have.
 func (f fitter) lower(t *routing.Target) {
 	if !f.strict() {
 		attempt.LowerLimit(f.call.config.model, f.call.request.Limit(), f.promptLength, t)
 	}
 }
 
-// promptLength returns the number of tokens in the prompt, as counted by an engine or estimated by
-// the edge. If there are several prompts, the longest counts.
+// promptLength returns the length of the prompt in tokens, as counted by an engine or, if no engine
+// has counted it, as estimated. If the request has more than one prompt, the longest counts.
 func (f fitter) promptLength() int {
 	if f.call.tokens.counted > 0 {
 		return f.call.tokens.counted
@@ -37,7 +33,6 @@ func (f fitter) promptLength() int {
 	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
-// count records the prompt's length as reported by an engine that refused it.
 func (f fitter) count(why *failure.Failure) {
 	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
 		f.call.request.Limit().TokenLimit() > 0 {
@@ -45,8 +40,6 @@ func (f fitter) count(why *failure.Failure) {
 	}
 }
 
-// roomElsewhere reports whether another engine has room for a prompt that is too long for the
-// current one.
 func (f fitter) roomElsewhere() bool {
 	found := false
 	f.targets(func(t *routing.Target, context int, larger bool) {
@@ -55,7 +48,7 @@ func (f fitter) roomElsewhere() bool {
 	return found
 }
 
-// excludeSmaller excludes the engines whose context is no larger than the current engine's.
+// excludeSmaller excludes the engines whose context is not longer than that of the current engine.
 func (f fitter) excludeSmaller() {
 	f.targets(func(t *routing.Target, _ int, larger bool) {
 		if !larger {
@@ -64,8 +57,8 @@ func (f fitter) excludeSmaller() {
 	})
 }
 
-// explain adds the longest context to the error for a prompt that is too long. Agents recognize
-// the wording and shorten their conversation.
+// explain adds the longest available context to an error about a prompt that is too long. Agents
+// parse this text and shorten their conversation.
 func (f fitter) explain(why *failure.Failure) {
 	if why.API.Code != apierr.CodeContextLength || f.strict() || f.call.attempt.Target() == nil || f.call.ep.Form {
 		return
@@ -83,8 +76,7 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer returns the number of tokens for which another engine must have room if the call is
-// to be worth sending to it.
+// leastAnswer returns how many tokens another engine must have room for in addition to the prompt.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)
@@ -92,8 +84,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with the target's context. larger is true if
-// this context is larger than the current target's and large enough for the call.
+// targets calls visit for each target of the model, and passes its context length. larger is true
+// if the context is longer than the current target's and sufficient for the call.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

@@ -19,13 +19,10 @@ import (
 	"penstock/translate/chat"
 )
 
-// The gate checks what a request needs before it takes a slot: a key, its rate, a body that can be
-// decoded, and a model that answers on the endpoint. None of these checks reaches an engine.
+// The gate checks what needs no engine: the key, its requests per minute, the body, and the model.
 
-// gate takes a call through these checks.
 type gate struct{ call *Call }
 
-// pass takes the call through the gate.
 func (g gate) pass() error {
 	c := g.call
 	snap, ctx := c.config.snapshot, c.client.ctx
@@ -52,8 +49,8 @@ func (g gate) pass() error {
 	return g.resolve(c.request.Model())
 }
 
-// Authenticate finds a request's key before any of the body is read. It returns nil and no error if
-// no key is needed.
+// Authenticate returns the key of a request before its body is read. If no key is required, it
+// returns nil and no error.
 func Authenticate(
 	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, from auth.Sender,
 	ep *endpoint.Endpoint, now time.Time,
@@ -70,8 +67,8 @@ func Authenticate(
 	return key, nil
 }
 
-// refuseUnread refuses a request before its body is read. If there is a body, the edge closes the
-// connection after the answer.
+// refuseUnread refuses a request before its body is read. If there is a body, the connection closes
+// after the response.
 func (g gate) refuseUnread(err error) error {
 	c := g.call
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
@@ -80,7 +77,6 @@ func (g gate) refuseUnread(err error) error {
 	return err
 }
 
-// limited returns the refusal for an exceeded limit of the key or its group.
 func (g gate) limited(d limit.Decision) *apierr.Error {
 	c := g.call
 	c.record.Limit = limitLabels[d.LimitName]
@@ -90,7 +86,6 @@ func (g gate) limited(d limit.Decision) *apierr.Error {
 	return rateLimited(d)
 }
 
-// decode reads the body and decodes it in the endpoint's dialect.
 func (g gate) decode() error {
 	c := g.call
 	f, h := c.config.snapshot.Config, &c.client.ctx.Request.Header
@@ -105,7 +100,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key cannot block others
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a single key cannot block other keys
 		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
 	}
 	if !c.ep.Form {
@@ -116,11 +111,11 @@ func (g gate) decode() error {
 			c.client.endChunked()
 		}
 	}
-	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // before translation, which drops members of the body
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // must run before the translation drops members
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	if err := g.parse(from); err != nil {
-		if c.ep.Form { // only the start of the body was read
+		if c.ep.Form { // the body was not read completely
 			return g.refuseBody(err)
 		}
 		return err
@@ -133,7 +128,6 @@ func (g gate) decode() error {
 	return nil
 }
 
-// parse makes the request's codec and decodes the body with it.
 func (g gate) parse(from body.Source) error {
 	c := g.call
 	c.request = c.ep.New()
@@ -143,15 +137,12 @@ func (g gate) parse(from body.Source) error {
 	})
 }
 
-// refuseBody refuses a body that was not read to its end. The edge closes the connection after the
-// answer.
+// refuseBody refuses a body that was not read completely. The connection closes after the response.
 func (g gate) refuseBody(err error) error {
 	g.call.client.closeAfterResponse()
 	return err
 }
 
-// resolve finds the model with the given name, checks that the key may use it, and applies the
-// model's own rules to the request.
 func (g gate) resolve(name []byte) error {
 	c := g.call
 	m, ok := c.config.snapshot.Lookup(name)
@@ -182,9 +173,8 @@ func (g gate) resolve(name []byte) error {
 	return nil
 }
 
-// classify sets the call's class, which is its key's class. The call gets the last class if the
-// configuration uses classes and the request agrees to be served only when there is room, like
-// OpenAI's flex.
+// classify sets the class of the call, which is the class of its key. A request with OpenAI's
+// service tier flex gets the last class.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {
@@ -198,13 +188,13 @@ func (g gate) classify() {
 	}
 }
 
-// admit takes one of the key's concurrent calls and reserves an estimate of the tokens. charge
-// settles both.
+// admit acquires a slot of the key's concurrency and reserves an estimate of tokens. charge returns
+// the slot and corrects the estimate.
 func (g gate) admit() error {
 	c := g.call
 	t := &c.tokens
 	t.prompt, t.output = c.request.Estimate(c.config.model.Route.BytesPerToken())
-	if c.ep.Local != nil { // nothing is generated
+	if c.ep.Local != nil { // counting does not generate tokens
 		t.output = 0
 	}
 	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, t.prompt)

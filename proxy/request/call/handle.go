@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Handler returns the handler of a generation endpoint. doc.go lists its steps.
+// Handler returns the handler of a generation endpoint. The package comment lists the steps.
 func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		c := s.begin(ctx, ep)
@@ -20,12 +20,12 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 			answer{c}.error(f)
 			c.finish()
 		} else if c.record.Outcome == observe.OK {
-			c.finish() // after a whole answer; a relay finishes its call itself
+			c.finish() // relays finish their calls themselves
 		}
 	}
 }
 
-// run takes the call through its steps. It returns nil once the answer has been handed to fasthttp.
+// run handles the call. It returns nil after it has passed the answer to fasthttp.
 func (c *Call) run() *failure.Failure {
 	if f := c.enter(); f != nil {
 		return f
@@ -37,7 +37,6 @@ func (c *Call) run() *failure.Failure {
 	return c.serve()
 }
 
-// enter takes the call through the steps before it needs an engine.
 func (c *Call) enter() *failure.Failure {
 	c.shared.Guard.Point("call.run")
 	if err := (gate{c}).pass(); err != nil {
@@ -61,8 +60,8 @@ func (c *Call) enter() *failure.Failure {
 	return nil
 }
 
-// panicked answers a call whose handler has panicked, and ends the call even if answering panics,
-// too. A relay that the handler had already handed over must not run.
+// panicked responds to a call whose handler has panicked, and finishes the call even if the
+// response panics too. If the handler has created a relay, the relay must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	ctx := c.client.ctx

@@ -15,14 +15,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// hooks asks the operator's hooks how to handle an admitted call, before the call waits for an
-// engine. The call keeps its key's concurrency slot meanwhile, so the key's limits protect the
-// hooks as well. A call that a hook rewrites or routes is checked and admitted again, as if the
-// client had sent the changed request.
+// hooks asks the operator's hooks about an admitted call, before the call waits for an engine. The
+// call already occupies a slot of its key, so the key's limits also protect the hooks. If a hook
+// rewrites or routes a call, the call is checked and admitted again, as if the client had sent the
+// changed request.
 type hooks struct{ call *Call }
 
-// ask asks the hooks that decide about the call, in order. It returns the failure that ends the
-// call, or nil if the call continues.
+// ask asks the hooks in order. It returns the failure that ends the call, or nil.
 func (h hooks) ask() *failure.Failure {
 	c := h.call
 	list := c.config.snapshot.Config.Hooks
@@ -36,7 +35,7 @@ func (h hooks) ask() *failure.Failure {
 		}
 		c.times.ask(time.Now())
 	}
-	if c.ep.Local == nil || c.ep.Local.Segments == nil { // a counter reads the client's bytes
+	if c.ep.Local == nil || c.ep.Local.Segments == nil { // counting segments reads the client's bytes
 		c.body.DropOriginal()
 	}
 	return nil
@@ -87,7 +86,6 @@ func (h hooks) obey(of *config.Hook) *failure.Failure {
 	return failure.HookUnavailable(blamed.Cause)
 }
 
-// warn logs that a hook gave no decision.
 func (h hooks) warn(of *config.Hook, blamed *hook.Failure) {
 	c := h.call
 	fields := []zap.Field{
@@ -100,7 +98,6 @@ func (h hooks) warn(of *config.Hook, blamed *hook.Failure) {
 	c.shared.Log.Warn("hook failed", fields...)
 }
 
-// ended returns the failure for an error of apply.
 func (hooks) ended(err error) *failure.Failure {
 	var f *failure.Failure
 	if errors.As(err, &f) {
@@ -109,7 +106,6 @@ func (hooks) ended(err error) *failure.Failure {
 	return failure.FromClient(err)
 }
 
-// question returns the question that a hook is asked about the call.
 func (h hooks) question(of *config.Hook) *hook.Question {
 	c := h.call
 	q := &hook.Question{
@@ -122,7 +118,6 @@ func (h hooks) question(of *config.Hook) *hook.Question {
 	return q
 }
 
-// apply carries out a hook's decision.
 func (h hooks) apply(d *hook.Decision) error {
 	switch c := h.call; d.Action {
 	case hook.Refuse:
@@ -134,7 +129,7 @@ func (h hooks) apply(d *hook.Decision) error {
 		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
 			return c.ep.TooLarge(most)
 		}
-		if streams(d.Body) != streams(c.body.Client()) { // the client expects what it requested
+		if streams(d.Body) != streams(c.body.Client()) { // the client expects the format that it has requested
 			return hook.Misunderstood(hook.DetailStreamChanged)
 		}
 		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
@@ -149,7 +144,6 @@ func (h hooks) apply(d *hook.Decision) error {
 	}
 }
 
-// route writes another model into the body, so that the request becomes one for that model.
 func (h hooks) route(model string) error {
 	src := h.call.body.Client()
 	var doc jsonx.Doc
@@ -158,14 +152,13 @@ func (h hooks) route(model string) error {
 		return apierr.FromJSON(err, "")
 	}
 	named := doc.Root().Get("model")
-	if !named.Exists() { // the endpoint would have refused the request
+	if !named.Exists() { // the endpoint has already refused requests without a model
 		return hook.Misunderstood(hook.DetailModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))
 	return h.rewrite(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
 }
 
-// streams reports whether a body asks for a stream.
 func streams(src []byte) bool {
 	var doc jsonx.Doc
 	if doc.Parse(src, jsonx.Options{Record: 1}) != nil {
@@ -175,8 +168,7 @@ func streams(src []byte) bool {
 	return stream
 }
 
-// rewrite replaces the body with the n bytes that write appends, and admits the call with the new
-// body.
+// rewrite replaces the body with the n bytes that write appends, and admits the call again.
 func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
 	c := h.call
 	if !c.body.Replace(n, write) {
@@ -193,7 +185,6 @@ func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
 	return h.admit(c.request.Model())
 }
 
-// restart releases what the admission had reserved, and forgets what was learned about the request.
 func (h hooks) restart() {
 	c := h.call
 	c.rates.held.Cancel()
@@ -203,7 +194,6 @@ func (h hooks) restart() {
 	c.record.Class, c.record.Dropped = "", nil
 }
 
-// admit admits the call for the model with the given name, and shows the call on the status page.
 func (h hooks) admit(name []byte) error {
 	c := h.call
 	g := gate{c}

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// publicState holds the state of a running call that the status page may read at any time. The
-// plain members are written before the connection knows the call, and do not change afterwards. The
-// others are atomic.
+// publicState is the part of a running call that the status page reads. publish sets the plain
+// fields before the connection watches the call. They do not change after that. The other fields
+// are atomic.
 type publicState struct {
 	id                        observe.ID
 	start                     time.Time
@@ -22,12 +22,12 @@ type publicState struct {
 	stream                    bool
 
 	phase   atomic.Pointer[observe.Phase]
-	instead atomic.Pointer[snapshot.Model]     // the model that answers in place of model
-	target  atomic.Pointer[upstreams.Upstream] // the current upstream
-	firstAt atomic.Int64                       // when the first event arrived, in Unix nanoseconds
+	instead atomic.Pointer[snapshot.Model] // the fallback model that answers
+	target  atomic.Pointer[upstreams.Upstream]
+	firstAt atomic.Int64
 }
 
-// The phases have addresses, so that entering one costs a single store.
+// Variables, because setPhase must store a pointer without an allocation.
 var (
 	phaseHook      = observe.PhaseHook
 	phaseQueued    = observe.PhaseQueued
@@ -35,7 +35,7 @@ var (
 	phaseStreaming = observe.PhaseStreaming
 )
 
-// publish fills in the members that do not change. It must run before the connection knows the
+// publish sets the fields that do not change. It must be called before the connection watches the
 // call.
 func (s *publicState) publish(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
@@ -43,13 +43,11 @@ func (s *publicState) publish(id []byte, r *observe.Record) {
 	s.class, s.account = r.Class, r.Account()
 }
 
-// setPhase sets the call's phase in its record and for the status page.
 func (c *Call) setPhase(p *observe.Phase) {
 	c.record.Phase = *p
 	c.public.phase.Store(p)
 }
 
-// answering returns the model that answers or will answer.
 func (s *publicState) answering() string {
 	if m := s.instead.Load(); m != nil {
 		return m.Config.ID
@@ -57,7 +55,6 @@ func (s *publicState) answering() string {
 	return s.model
 }
 
-// row returns the call's row on the status page.
 func (s *publicState) row(now time.Time) status.Call {
 	row := status.Call{
 		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
@@ -85,8 +82,8 @@ func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 	return out
 }
 
-// CountInFlight counts the running calls whose model is known, by the model that answers, and by
-// the account under which metrics count the key.
+// CountInFlight counts the running calls whose model is known. It counts them by answering model,
+// and by the account under which metrics count the key.
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {

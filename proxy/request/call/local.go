@@ -13,15 +13,13 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// countPatience is the time allowed for an engine to count. It is short because clients ask often
-// and an estimate is available at once.
+// countPatience is how long the edge waits for an engine's token count. It is short because clients
+// count often and the edge has an estimate.
 const countPatience = 2 * time.Second
 
-// counter answers a call with a count of the prompt's tokens. It does not use the loop.
+// counter answers a call with the token count of its prompt, without the loop.
 type counter struct{ call *Call }
 
-// answer answers with a count of the prompt's tokens: an engine's own if an engine has a counter,
-// otherwise the estimate.
 func (l counter) answer() *failure.Failure {
 	c := l.call
 	n, ok := l.engineCount()
@@ -37,16 +35,15 @@ func (l counter) answer() *failure.Failure {
 	return nil
 }
 
-// engineCount asks an engine that has a counter. It takes a slot, like every request to an engine,
-// and gives up if none is free. A failed count does not affect the engine's health, which is left
-// to its probes.
+// engineCount asks an engine for the token count. The request occupies a slot, and is not sent if
+// no slot is free. A failed count does not affect the engine's health.
 func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
 		Pool: c.tries.pool, Key: c.record.Key, Tiers: picker(l).tiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
-	route := routing.First(m.Route) // a count is not worth asking another tier or arm
+	route := routing.First(m.Route) // only the first tier is asked
 	targets, own := route.Targets(), routing.Query{Arms: picker(l).arms()}
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
@@ -62,7 +59,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	}
 	x := lease.Exchange()
 	c.abort.Publish(x)
-	outcome := upstreams.OutcomeClientGone // this outcome blames no engine
+	outcome := upstreams.OutcomeClientGone // does not blame the engine
 	defer func() {
 		c.tries.counts += x.Sends()
 		c.abort.Withdraw()
@@ -100,8 +97,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCount reads a counter's answer. If the answer is too long for a count, readCount reads only
-// the start.
+// readCount reads the response of an engine, up to 256 bytes.
 func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

@@ -11,22 +11,20 @@ import (
 	"penstock/upstreams"
 )
 
-// loop sends a call to one engine after another until one answers. The loop is the same before and
-// after the answer is committed. Package retry decides each step. It considers what the client has
+// loop sends a call to engines until one of them answers. It works in the same way before and after
+// the commit. Package retry decides each step. The decision depends on what the client has
 // received, whether the request can be sent again, and where it was sent before.
 type loop struct{ call *Call }
 
-// standing is the state in which the loop leaves a call.
 type standing uint8
 
 const (
-	failed   standing = iota // no engine has the request: the call ends with the failure
+	failed   standing = iota // the call ends with the failure
 	asked                    // an engine has the request
 	waiting                  // the call waits for a slot; first continues the wait
-	complete                 // the client has the whole answer except for its end
+	complete                 // the client has received everything except the end of the answer
 )
 
-// first asks the first engine, or continues the wait for one.
 func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	at, f := l.ask(now)
 	if at != asked || f == nil {
@@ -35,8 +33,9 @@ func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	return l.next(f)
 }
 
-// next takes the steps that package retry decides on after the failure f of an attempt. It returns
-// once an engine has the request, the call waits, or no step is left.
+// next carries out the steps that package retry chooses after an attempt has failed. It returns
+// when an engine has the request, when the call must wait for a slot, or when the call is complete
+// or has failed.
 func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	at := asked
 	for at == asked && f != nil {
@@ -55,8 +54,6 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	return at, f
 }
 
-// ask sends the call to an engine that has not had it yet. A failure that is returned together with
-// asked occurred while sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
 	lease, target, err := picker(l).acquire(now)
@@ -79,7 +76,6 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	return asked, f
 }
 
-// askAgain sends the call to the failed engine once more, either after a pause or changed.
 func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c := l.call
 	if step == retry.Repeat && !l.pause(notNowPause) || step == retry.Change && !changer(l).change(f) {
@@ -93,7 +89,8 @@ func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.
 	return asked, l.open(lease, target, lease.Again())
 }
 
-// askElsewhere ends the failed attempt, and asks another engine unless the step is retry.Fail.
+// askElsewhere ends the failed attempt, and sends the call to another engine, unless the step is
+// retry.Fail.
 func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c, t, now := l.call, &l.call.tries, time.Now()
 	l.giveUp(f, c.attempt.Reply.Progress().Begun, now)
@@ -130,7 +127,6 @@ func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *fail
 	return at, after
 }
 
-// resume asks another engine to continue a stream that may be resumed.
 func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c, now := l.call, time.Now()
 	l.giveUp(f, false, now)
@@ -143,7 +139,7 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c.times.addAwaited(now)
 	at, after := l.ask(now)
 	if at == failed {
-		return failed, f // the client need not know that no other engine has room
+		return failed, f // the client gets the original failure rather than the error about the missing slot
 	}
 	c.tries.sends.Note(retry.Resume)
 	c.tries.kept.NextEngine()
@@ -151,8 +147,8 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	return at, after
 }
 
-// decide runs retry.Decide for the current state. If the step is charged to the retry budget and
-// the budget is empty, decide runs it again without the budget.
+// decide chooses the next step. If the step would use the retry budget but the budget is empty,
+// decide chooses a step that does not need the budget.
 func (l loop) decide(f *failure.Failure) retry.Step {
 	state, why := l.state(f), l.failureOf(f)
 	step := retry.Decide(&state, &why)
@@ -163,7 +159,6 @@ func (l loop) decide(f *failure.Failure) retry.Step {
 	return retry.Decide(&state, &why)
 }
 
-// state describes the call after a failure, for package retry.
 func (l loop) state(f *failure.Failure) retry.State {
 	c := l.call
 	s := retry.State{
@@ -185,31 +180,28 @@ func (l loop) state(f *failure.Failure) retry.State {
 	return s
 }
 
-// failureOf describes a failure to package retry.
 func (l loop) failureOf(f *failure.Failure) retry.Failure {
 	return retry.Failure{
 		Cause: f.Next(), Elsewhere: f.Retry, Changeable: changer(l).helps(f), Worked: time.Since(l.call.times.asked),
 	}
 }
 
-// lastFailure returns the failure that the client sees when the call is not retried.
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &l.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
-		return t.failure // the client need not know that another engine has failed, too
+		return t.failure // the client gets the first refusal, which the second engine has not contradicted
 	}
 	fitter(l).explain(f)
 	return f
 }
 
-// noTarget returns the failure of a call for which no target was found.
 func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	if cause := l.call.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
 	if first := l.call.tries.failure; first != nil && !(l.call.tries.sends.Longer > 0 && errors.As(err, &full)) {
-		return first // the client need not know that a retry found no room
+		return first // the client gets the first failure
 	}
 	l.noteOwnArm()
 	m := l.call.config.model
@@ -217,23 +209,22 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
 }
 
-// giveUp ends a failed attempt. If begun is true, the engine had started to answer, so the request
-// is not suspected of having caused the failure.
+// giveUp ends a failed attempt. If the engine has begun its answer, the request is not suspected of
+// having killed the engine.
 func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
 	if first := l.call.tries.failure; f.Failed != 0 {
 		l.call.poison.recordFailure(now)
-		if first != nil && first.Failed == f.Failed { // two engines agree: the call is at fault
+		if first != nil && first.Failed == f.Failed { // two engines have failed in the same way, so the request is to blame
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}
 	l.call.failAttempt(f, now)
 }
 
-// notNowPause is the pause before another request to an engine that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
 
-// pause waits, and reports whether the call should still continue.
+// pause returns false if the call was canceled.
 func (l loop) pause(t time.Duration) bool {
 	left, ok := l.call.abort.Wait()
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// chat returns a short chat request. more extends it, for example with the member stream.
+// chat returns a short chat request. more contains additional members, such as stream.
 func chat(more string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}]` + more + `}`
 }
@@ -23,8 +23,8 @@ const (
 	stream        = `,"stream":true`
 )
 
-// twoEngines returns a configuration with a model m at the engines a and b, of which a is tried
-// first. top precedes the rest of the configuration, and more extends the model's entry.
+// twoEngines returns a configuration with the model m at the engines a and b. The edge tries a
+// first. top is the beginning of the configuration, and more extends the entry of the model.
 func twoEngines(top, more string) string {
 	return top + `
 auth: none
@@ -38,7 +38,7 @@ models:
 ` + more
 }
 
-// oneEngine returns a configuration with a model m at the engine a, which has one slot.
+// oneEngine returns a configuration with the model m at the engine a, which has one slot.
 func oneEngine(top, more string) string {
 	return top + `
 auth: none
@@ -55,10 +55,10 @@ func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: a}, &calltest.Engine{Name: "b", Models: []string{"m"}, Answer: b}
 }
 
-// silent never answers.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// events streams events as they are. It then ends the stream, or breaks off the connection.
+// events returns a handler that streams the given events. The handler then ends the stream, or
+// breaks the connection.
 func events(broken bool, all ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		s := calltest.Stream(w)
@@ -71,23 +71,22 @@ func events(broken bool, all ...string) http.HandlerFunc {
 	}
 }
 
-// delta returns an event with a piece of text.
 func delta(text string) string {
 	return fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text)
 }
 
-// TestAfterFailure checks what the client and the two engines see when the first engine fails, for
-// each kind of failure, whole and as a stream. It tests the loop; the rules are tested in package
-// retry.
+// TestAfterFailure checks the client's answer and the requests to both engines after the first
+// engine fails. It covers each kind of failure, for whole answers and for streams. It tests the
+// loop; the tests of package retry cover the rules.
 func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
 		name   string
-		first  http.HandlerFunc // the engine that is tried first
+		first  http.HandlerFunc // answer of the engine that is tried first
 		body   string           // the request; "": chat, whole and as a stream
 		status int
-		has    string // what the answer's body contains
-		sends  [2]int // requests to the two engines
+		has    string // expected part of the answer's body
+		sends  [2]int // expected numbers of requests to the two engines
 	}{
 		{name: "good", first: calltest.Say("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
 		{name: "cut off", first: calltest.BreakOff, status: 200, has: "other", sends: [2]int{1, 1}},
@@ -113,8 +112,8 @@ func TestAfterFailure(t *testing.T) {
 		for i, body := range bodies {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					// Round-robin may start at either engine. Both engines therefore share the
-					// answers, and the first request fails.
+					// Round-robin may start at either engine. Both engines therefore take their
+					// answers from one shared sequence, in which the first answer fails.
 					turn := calltest.InTurn(tt.first, calltest.Say("other"))
 					a, b := pair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -131,8 +130,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestBothFail checks a call whose second engine fails as well. It must end with the first
-// engine's failure, in the call's dialect.
+// TestBothFail checks a call whose second engine fails too. It must end with the first engine's
+// failure, in the call's dialect.
 func TestBothFail(t *testing.T) {
 	tests := []struct {
 		name, path, body string
@@ -167,8 +166,8 @@ func TestBothFail(t *testing.T) {
 	}
 }
 
-// TestDialects checks the answers in every dialect for the same text from an engine, whole and as a
-// stream.
+// TestDialects checks the answers in every dialect when an engine sends the same text, for whole
+// answers and for streams.
 func TestDialects(t *testing.T) {
 	tests := []struct {
 		path, body string
@@ -203,8 +202,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestClocks checks each time limit of the configuration against an engine that keeps a call
-// waiting.
+// TestClocks checks each configured time limit, using an engine that delays its answer.
 func TestClocks(t *testing.T) {
 	halfway := func(w http.ResponseWriter, r *http.Request) {
 		calltest.Stream(w).Say("half")
@@ -236,11 +234,12 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestKeepalives checks the keep-alives of a silent stream and of a slow whole answer.
+// TestKeepalives checks the keep-alives that are sent during a silent stream and before a slow
+// whole answer.
 func TestKeepalives(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
-		at                    []time.Duration // when the first writes arrive
+		at                    []time.Duration // when the first bytes must arrive
 		has                   string
 	}{
 		{"chat", "", chatPath, chat(stream), []time.Duration{10 * time.Second, 25 * time.Second, 40 * time.Second}, ":"},
@@ -271,8 +270,8 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
-// TestKeepalivesOfMovedCall checks calls that leave a silent engine. Their clients must not wait
-// longer for a keep-alive than the clients of calls that stay.
+// TestKeepalivesOfMovedCall checks that moving a call away from a silent engine does not delay the
+// client's next keep-alive.
 func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := calltest.After(50*time.Second, calltest.Say("late"))
@@ -293,7 +292,7 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 }
 
 // TestStreamStaysAtSilentEngine checks that a stream stays at a silent engine if its client has
-// some of the answer, and that it continues when the engine does.
+// received part of the answer, and that it continues when the engine does.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {
@@ -315,7 +314,7 @@ func TestStreamStaysAtSilentEngine(t *testing.T) {
 	})
 }
 
-// TestClientLeaves checks that a client that stops reading ends its call and the engine's work.
+// TestClientLeaves checks that the call and the engine's work end when the client stops reading.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 2)

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestLargeAnswer checks that an answer larger than a pooled buffer is written from its own
-// buffer, and that its memory is released.
+// TestLargeAnswer checks that an answer that is larger than a pooled buffer is written from a
+// separate buffer, and that its memory is released.
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestRevoked checks that removing a key ends the key's calls, and no others.
+// TestRevoked checks that removing a key ends only the calls of that key.
 func TestRevoked(t *testing.T) {
 	const one = `
 keys:
@@ -63,7 +63,6 @@ models:
 	})
 }
 
-// TestBodies checks bodies that the edge refuses.
 func TestBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, oneEngine("limits: {request_body: 2KiB}", ""), only(nil))
@@ -89,8 +88,8 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// TestArms checks that each arm gets its share of the traffic, and that a conversation stays at
-// its arm.
+// TestArms checks that each arm gets its share of the traffic, and that all calls of a conversation
+// go to the same arm.
 func TestArms(t *testing.T) {
 	const yaml = `
 auth: none
@@ -132,8 +131,8 @@ func TestNotNow(t *testing.T) {
 	})
 }
 
-// TestCachePerKey checks that an engine that supports salts gets a salt that does not contain the
-// key's secret.
+// TestCachePerKey checks that an engine that supports salts receives a salt that does not contain
+// the key.
 func TestCachePerKey(t *testing.T) {
 	const yaml = `
 keys:
@@ -156,8 +155,8 @@ models:
 	})
 }
 
-// TestResumedAtItsLimit checks that the edge completes a stream that was cut off after its last
-// token. Only the end of such a stream is missing.
+// TestResumedAtItsLimit checks that the edge itself ends a stream if the engine is lost after the
+// last token, because only the end of the stream is missing.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
@@ -169,7 +168,7 @@ func TestResumedAtItsLimit(t *testing.T) {
 	})
 }
 
-// TestShares checks how WebSocket messages count against a key's limits.
+// TestShares checks how WebSocket messages count against key limits.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
@@ -181,7 +180,7 @@ func TestShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []bool{true, true, false} { // the limit is two a minute
+		for i, want := range []bool{true, true, false} { // the limit is two requests per minute
 			if refused := call.TakeRequest(s, key, time.Now()); (refused == nil) != want {
 				t.Errorf("request %d: got %v, want it taken: %t", i, refused, want)
 			}
@@ -197,8 +196,8 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestLastKey checks that a connection remembers the key of a request, in either header, and that an
-// edge without keys remembers nothing.
+// TestLastKey checks that a connection caches the key of a request in either of its two headers,
+// and that nothing is cached if the edge has no keys.
 func TestLastKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
@@ -218,14 +217,13 @@ func TestLastKey(t *testing.T) {
 	})
 }
 
-// hung sends the start of an answer and then nothing.
+// hung sends the start of an answer and then stops.
 func hung(w http.ResponseWriter, r *http.Request) {
 	calltest.Stream(w).Say("half")
 	<-r.Context().Done()
 }
 
-// TestHungEngine checks that a stream continues at another engine after its engine has fallen
-// silent.
+// TestHungEngine checks that a stream continues at another engine after its engine has hung.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(hung, calltest.Say("other"))

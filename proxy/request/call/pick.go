@@ -15,13 +15,12 @@ import (
 	"penstock/upstreams"
 )
 
-// picker picks the target of a call's attempt.
 type picker struct{ call *Call }
 
-// acquire picks a target, and waits for a slot if the model has a queue. A reload may have retired
-// every target in the snapshot with which this call started. In that case acquire tries the newest
-// snapshot in the same way, so that no reload causes a refusal. It returns errWaiting while a wait
-// continues; the next invocation resumes that wait.
+// acquire picks a target and acquires a slot. If no slot is free and the model has a queue, it
+// waits in the queue. If a reload has retired all targets of the call's snapshot, acquire tries the
+// newest snapshot, so that a reload does not cause refusals. If the wait must be interrupted,
+// acquire returns errWaiting, and the next call of acquire resumes the wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	if n := p.call.tries.takeNext(); n.lease != nil {
 		p.call.tries.takeTurn(n.turn)
@@ -32,7 +31,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	m := p.call.config.model
 	q := p.query(now)
-	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // otherwise a fallback model answers
+	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // otherwise a fallback may answer
 		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
 	}
 	if m.Crowded() && !q.Overflow {
@@ -56,8 +55,8 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	return p.acquire(now)
 }
 
-// follow moves the call to the newest snapshot, in which its model may have other engines. It
-// returns false if there is no newer snapshot, or if the newest snapshot lacks the model.
+// follow moves the call to the newest snapshot, in which its model may have different targets. It
+// returns false if the call already uses the newest snapshot, or if the model is not in it.
 func (p picker) follow() bool {
 	c := p.call
 	if !c.config.follow(c.shared.Current()) {
@@ -85,7 +84,7 @@ func (p picker) query(now time.Time) (q routing.Query) {
 		}
 		q.Why = &p.call.tries.why.pick
 	} else if p.call.tries.why != nil {
-		p.call.tries.why.pick.Reason = "" // the reason from an earlier call or model
+		p.call.tries.why.pick.Reason = "" // may be left over from an earlier attempt or model
 	}
 	if rank := p.call.tries.rank; rank > 0 {
 		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
@@ -93,8 +92,8 @@ func (p picker) query(now time.Time) (q routing.Query) {
 	return q
 }
 
-// arms returns the arms of the model to which the call belongs. All turns of a conversation belong
-// to the same arms, and so do all calls of a key outside conversations.
+// arms returns the arms of the call. All calls of a conversation share the same arms. Calls outside
+// conversations share the arms of their key.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -110,7 +109,6 @@ func (p picker) arms() routing.Arms {
 	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
 }
 
-// tiers returns the tiers that the call's key lists, in the call's current snapshot.
 func (p picker) tiers() uint8 {
 	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
 		return p.call.config.snapshot.Keys.Tiers(key)
@@ -118,13 +116,12 @@ func (p picker) tiers() uint8 {
 	return 0
 }
 
-// Leave implements attempt.Mover. It takes the new slot before the call leaves its engine. A call
-// that finds no free slot stays, because its engine may still continue; it does not wait in a
-// queue.
+// Leave implements attempt.Mover. It acquires a slot before the call leaves its engine. If no slot
+// is free, the call stays at its engine, which may still continue, and does not queue.
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	switch {
-	case c.record.Committed && !c.body.Held(): // without the request no engine can continue
+	case c.record.Committed && !c.body.Held(): // the request was released
 		return false
 	case c.tries.goesOn():
 		if !(resumer{c}).allows(now) {
@@ -150,21 +147,20 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// slotWait is a call's wait in its model's queue. A streaming client gets keep-alives during the
-// wait. Each one interrupts the wait, but the call keeps its place in the queue.
+// slotWait is a call's wait in the queue of its model. A keep-alive interrupts the wait, but the
+// call keeps its position in the queue.
 type slotWait struct {
 	place    *queue.Waiting
 	query    routing.Query
 	left     <-chan struct{}
 	deadline time.Time
-	stream   endpoint.Stream // committed if the wait is long; nil: the client waits in silence
+	stream   endpoint.Stream // sent to the client if the wait is long; nil: no keep-alives
 }
 
-// errWaiting means that the call still waits for a slot.
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot waits for a slot in the model's queue, if the model has one. It returns what acquire
-// returns. queue.Queues, which learns of every change of an upstream, wakes the call.
+// waitForSlot joins the model's queue, if the model has one, and waits for a slot. queue.Queues
+// wakes the call when an upstream changes. The results are those of acquire.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -172,7 +168,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	left, ok := c.abort.Wait()
 	if !ok {
-		return nil, nil, full // the loop checks the abort's cause first
+		return nil, nil, full // the loop reports the cause of the abort
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
@@ -197,7 +193,6 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	return p.await()
 }
 
-// await continues the wait for a slot.
 func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err error) {
 	c, w := p.call, p.call.tries.wait
 	begun := time.Now()
@@ -236,8 +231,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow tries the tiers that accept calls after the wait has timed out or because the queue was
-// full. The call does not wait again.
+// overflow tries the tiers that accept calls when the queue is full or a wait has timed out. The
+// call does not wait again.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
 	route := c.config.model.Route
@@ -253,7 +248,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 	return lease, target, err
 }
 
-// patience returns when a waiting call's client needs the next keep-alive.
+// patience returns when the client of a waiting call needs the next keep-alive.
 func (p picker) patience(now time.Time) time.Time {
 	c, w := p.call, p.call.tries.wait
 	clocks := &c.config.snapshot.Config.Stream
@@ -270,7 +265,6 @@ func (p picker) patience(now time.Time) time.Time {
 	return now.Add(every)
 }
 
-// leaveQueue ends the wait for a slot, if there is one.
 func (p picker) leaveQueue() {
 	if w := p.call.tries.wait; w != nil {
 		p.call.tries.wait = nil
@@ -278,8 +272,7 @@ func (p picker) leaveQueue() {
 	}
 }
 
-// prefixBlocks hashes the start of the prompt for a route that picks engines by their cached
-// prefixes.
+// prefixBlocks hashes the beginning of the prompt for a route with prefix affinity.
 func (p picker) prefixBlocks() []uint64 {
 	m, t := p.call.config.model, &p.call.tries
 	if !m.Route.WantsPrefix() {
@@ -296,7 +289,6 @@ func (p picker) prefixBlocks() []uint64 {
 	return t.talk.prefix
 }
 
-// otherTarget reports whether an engine other than the last one may take the call now.
 func (p picker) otherTarget() bool {
 	t, route := &p.call.tries, p.call.config.model.Route
 	q := routing.Query{
@@ -307,7 +299,6 @@ func (p picker) otherTarget() bool {
 	return slices.ContainsFunc(route.Targets(), hasRoom)
 }
 
-// mayLeaveTier reports whether a later tier or a fallback model may take the call.
 func (p picker) mayLeaveTier() bool {
 	c := p.call
 	if (fallbacks{c}).left() {
@@ -319,8 +310,8 @@ func (p picker) mayLeaveTier() bool {
 	})
 }
 
-// leaveTier excludes the engines of the current tier and of all tiers before it. The call does not
-// wait for their slots.
+// leaveTier excludes the engines of the current tier and of earlier tiers. The call will not queue
+// for the later tiers.
 func (p picker) leaveTier() {
 	c := p.call
 	at := c.attempt.Target().Tier

@@ -17,21 +17,20 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// relay is the body of a committed answer. It pulls from the engine and pushes to the client on one
-// goroutine. There is no queue between them, so a slow client also slows the reads from its engine.
+// relay writes the body of a committed answer. It reads from the engine and writes to the client on
+// one goroutine, so a slow client slows down the reads from its engine.
 //
-// A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
-// fasthttp's buffers and context. If it cannot leave, fasthttp calls WriteTo on the connection's
-// own goroutine after the handler has returned. Close is called in both cases.
+// A stream on a plain connection leaves fasthttp (hijackedStream). Otherwise fasthttp calls WriteTo
+// on the connection's goroutine after the handler has returned. In both cases fasthttp calls Close.
 //
-// Unlike its call, a relay is not pooled: a stale second Close must not end another call.
+// A relay is not pooled, because a second Close must not end another call.
 type relay struct {
 	call *Call
 	form answerForm
-	out  *[]byte      // chunkRoom bytes, then the client's next bytes; nil while the relay waits
-	now  instant.Time // the clock when those bytes were read
-	done bool         // the engine has ended its reply
-	cut  bool         // the answer breaks off, and its format cannot express an error
+	out  *[]byte      // chunkRoom bytes, and then bytes for the client; nil while the relay waits
+	now  instant.Time // when the bytes in out were read
+	done bool
+	cut  bool // whether the answer is incomplete and its format cannot express errors
 
 	stream  endpoint.Stream  // for formStream
 	step    func() bool      // for a stream that stays in the poller; may be nil
@@ -56,51 +55,47 @@ const atOnce instant.Time = 1
 type answerForm uint8
 
 const (
-	formStream     answerForm = iota // written by the endpoint's stream codec
-	formPassedOn                     // a large answer, passed on as it arrives
-	formWhitespace                   // white space until the whole answer has arrived
-	formWhole                        // a whole answer that is delivered
+	formStream     answerForm = iota
+	formPassedOn              // a large answer that is relayed while it arrives
+	formWhitespace            // white space until the whole answer has arrived
+	formWhole                 // a whole answer
 )
 
-// chunkWriter writes a relay's bytes to the client. Its method write sends the bytes in out, except
-// for the first chunkRoom bytes. last marks the successful end of the stream. write returns the
-// number of the stream's bytes that the client's side accepted. It may change the buffer.
+// chunkWriter writes a relay's bytes to the client. write skips the first chunkRoom bytes of out
+// and sends the others. last marks the end of a successful stream. write returns how many bytes
+// were accepted, and may change the buffer.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
 
-// fasthttpWriter is the chunkWriter for a stream that stays in fasthttp, which frames the chunks.
+// fasthttpWriter is the chunkWriter of a stream that fasthttp frames.
 type fasthttpWriter struct{ w io.Writer }
 
 func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
 	if len(*out) == chunkRoom {
 		return 0, nil
 	}
-	return b.w.Write((*out)[chunkRoom:]) // one chunk and one flush
+	return b.w.Write((*out)[chunkRoom:]) // writes one chunk and flushes it
 }
 
-// newOut returns a buffer for a relay's next bytes.
 func newOut() *[]byte {
 	out := attempt.NewBuffer()
 	*out = (*out)[:chunkRoom]
 	return out
 }
 
-// Read only satisfies io.Reader: fasthttp uses WriteTo.
+// Read implements io.Reader. fasthttp does not call it, because it prefers WriteTo.
 func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
 
-// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
 func (r *relay) SupportsBodyWriteTo() bool { return true }
 
-// WriteTo implements io.WriterTo.
 func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(fasthttpWriter{w}) }
 
-// run moves the answer to the client until either side ends it.
 func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
-		err = failure.ErrPanicked // cuts the connection: the bytes that were sent must not look complete
+		err = failure.ErrPanicked // closes the connection, so that the answer does not look complete
 	})
 	c.shared.Guard.Point("relay.run")
 	if len(c.participants) > 0 {
@@ -135,7 +130,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends the bytes in out. While an answer is passed on, a slow client also blocks the engine.
+// write sends the bytes in out. For a formPassedOn answer, a slow client also blocks the engine.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.form != formPassedOn {
 		return to.write(r.out, r.done)
@@ -146,12 +141,12 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp close the connection without the body's last chunk. A byte stream
-// has no other way to show that it is incomplete.
+// errBrokenOff makes fasthttp close the connection without the last chunk, which shows that the
+// body is incomplete.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill reads the next bytes for the client: bytes from the engine, a keep-alive if the engine is
-// silent, or the error that ends the answer.
+// fill produces the next bytes for the client: an answer of the engine, a keep-alive if the engine
+// is silent, or an error.
 func (r *relay) fill() {
 	switch r.form {
 	case formWhitespace:
@@ -161,12 +156,11 @@ func (r *relay) fill() {
 	case formStream:
 		r.fillStream()
 		return
-	case formWhole: // done from the start
+	case formWhole: // run has nothing more to read
 	}
 	r.now = instant.Now()
 }
 
-// fillStream is fill for a stream.
 func (r *relay) fillStream() {
 	c := r.call
 	if c.tries.wait != nil {
@@ -252,20 +246,20 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has received any of the current engine's answer. It returns
-// false while an engine that is to continue another engine's answer has sent nothing.
+// showsPart reports whether the client has received part of the current engine's answer. It returns
+// false while an engine that continues another engine's answer has not sent anything yet.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
 }
 
-// showsAnswer reports whether the client has received any of the answer, from any engine.
 func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed lets another engine give or continue the answer, or else ends the answer. While the client
-// has received only keep-alives, all retries are allowed that are allowed before the head is sent.
+// failed handles the failure of an attempt: another engine gives or continues the answer, or the
+// answer ends. If the client has received only keep-alives, the same retries are allowed as before
+// the headers were sent.
 func (r *relay) failed(err error) {
 	c := r.call
 	f := c.attempt.FailureOf(err)
@@ -276,7 +270,6 @@ func (r *relay) failed(err error) {
 	r.follow(loop{c}.next(f))
 }
 
-// follow continues from the state in which the loop left the call.
 func (r *relay) follow(at standing, f *failure.Failure) {
 	c := r.call
 	if at == waiting {
@@ -300,13 +293,14 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 	if r.form == formStream && r.stream.Started() {
 		return
 	}
-	c.record.TTFT = 0 // the client has received nothing of that answer
+	c.record.TTFT = 0 // the client has received nothing of the new answer
 	if r.form == formStream {
 		r.stream.NextEngine()
 	}
 }
 
-// broken ends the answer with an in-band error. A client that has left gets no error.
+// broken ends the answer with an error in the stream. If the client has disconnected, no error is
+// sent.
 func (r *relay) broken(f *failure.Failure) {
 	c := r.call
 	r.noteUsage()
@@ -329,8 +323,8 @@ func (r *relay) broken(f *failure.Failure) {
 	r.done = true
 }
 
-// noteUsage records the token usage that the answer has reported so far. The usage of a whole
-// answer was recorded when the answer was made.
+// noteUsage records the token usage that the answer contains. For a whole answer, unary.translate
+// has already recorded it.
 func (r *relay) noteUsage() {
 	switch r.form {
 	case formPassedOn:
@@ -341,12 +335,11 @@ func (r *relay) noteUsage() {
 	}
 }
 
-// complete records that the engine's reply is complete. From then on a slow client no longer holds
-// the engine.
+// complete ends the attempt. A slow client then no longer occupies the engine.
 func (r *relay) complete() {
 	c := r.call
 	if c.record.Outcome != "" {
-		return // broken
+		return // the answer has already failed
 	}
 	r.noteUsage()
 	c.record.Outcome = observe.OK
@@ -363,7 +356,6 @@ func (r *relay) complete() {
 	}
 }
 
-// clientLost records that a write to the client failed: the client left, or it stopped reading.
 func (r *relay) clientLost(err error) {
 	c := r.call
 	r.noteUsage()
@@ -375,7 +367,7 @@ func (r *relay) clientLost(err error) {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// Close ends the call. fasthttp calls it in every case.
+// Close finishes the call.
 func (r *relay) Close() error {
 	c := r.call
 	if c == nil {
@@ -385,7 +377,7 @@ func (r *relay) Close() error {
 	defer c.shared.Guard.Catch(guard.Stream, nil)
 	defer c.finish()
 	c.shared.Guard.Point("relay.close")
-	if c.record.Outcome == "" { // the head could not be written
+	if c.record.Outcome == "" { // the headers could not be written
 		c.fail(failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOut()
@@ -393,25 +385,23 @@ func (r *relay) Close() error {
 	return nil
 }
 
-// recycleOut returns the buffer to its pool, if there is one.
 func (r *relay) recycleOut() {
 	if r.out != nil {
 		attempt.Recycle(r.out)
-		if r.call != nil { // otherwise the call has ended, or is about to
+		if r.call != nil { // if call is nil, the call has already been finished
 			r.call.memory.Free(attempt.PartOut)
 		}
 	}
 	r.out = nil
 }
 
-// keepalive adds a keep-alive to the client's next bytes. In a Responses stream the first
-// keep-alive announces the answer and repeats much of the request, so it may be large.
+// keepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the answer
+// and repeats much of the request, so it may be large.
 func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 	*out = stream.Keepalive(*out)
-	_ = c.memory.HoldOut(cap(*out)) // the memory is already allocated
+	_ = c.memory.HoldOut(cap(*out)) // the buffer is already allocated
 }
 
-// noteFirst records the time to the first event.
 func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
@@ -421,9 +411,9 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	}
 }
 
-// commitStream hands the answer over as a stream that starts with the bytes in out. From here on
-// every failure is reported in the stream. The call is not retried once the stream holds a piece of
-// the answer.
+// commitStream commits a stream that starts with the bytes in out. After that, every failure is
+// reported in the stream. Another engine may still answer, unless the stream already contains part
+// of the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
@@ -446,10 +436,11 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	commit(r, stream.MediaType())
 }
 
-// The header that makes nginx pass a stream on at once, in fasthttp's canonical form.
+// This header makes nginx relay a stream without buffering. The name is in fasthttp's canonical
+// form.
 var headerAccelBuffering, noBuffering = []byte("X-Accel-Buffering"), []byte("no")
 
-// commit hands an incomplete answer to the connection, or to fasthttp.
+// commit passes an incomplete answer to hijack or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
 	answer{c}.commit(mediaType)
@@ -458,7 +449,7 @@ func commit(r relay, mediaType string) {
 	if hijack(r) {
 		return
 	}
-	own := r // r itself is not on the heap
+	own := r // keeps r off the heap
 	c.relay = &own
 	response.SetBodyStream(&own, -1)
 }

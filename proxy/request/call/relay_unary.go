@@ -9,15 +9,15 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// This file relays whole answers before they are complete: large answers that are only passed on,
-// and slow answers. A client, or a balancer in front of the edge, would otherwise stop waiting for
-// a slow answer.
+// Two kinds of whole answers are relayed before they are complete: large answers that need no
+// translation, and slow answers. Without white space, a client or a load balancer would time out
+// while it waits for a slow answer.
 
-// whitespace is the white space that may precede JSON.
+// whitespace is sent before a slow answer, because JSON may start with white space.
 const whitespace = ' '
 
 // commitWhitespace commits an incomplete answer by sending white space. A later error is sent as
-// the JSON that follows.
+// the JSON body.
 func commitWhitespace(u unary) {
 	c := u.call
 	c.trace.keep(&c.client)
@@ -26,11 +26,10 @@ func commitWhitespace(u unary) {
 	commit(relay{call: c, form: formWhitespace, out: out, unary: u}, jsonType)
 }
 
-// fillPassedOn is fill for a large answer that is passed on.
 func (r *relay) fillPassedOn() {
 	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
 	*r.out, r.done = out, done
-	if c := r.call; c.body.Held() { // the answer started as white space
+	if c := r.call; c.body.Held() { // the answer has started as white space
 		c.clearPoison()
 		c.releaseRequest()
 	}
@@ -39,7 +38,6 @@ func (r *relay) fillPassedOn() {
 	}
 }
 
-// fillWhitespace is fill until the whole answer has arrived.
 func (r *relay) fillWhitespace() {
 	c := r.call
 	r.recycleOut()
@@ -56,7 +54,7 @@ func (r *relay) fillWhitespace() {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
 		c.noteCounted()
-		c.endAttempt(upstreams.OutcomeOK) // the client may take its time
+		c.endAttempt(upstreams.OutcomeOK) // a slow client must not occupy the engine
 		c.clearPoison()
 		c.releaseRequest()
 		r.out, r.done = out, true

@@ -10,13 +10,12 @@ import (
 	"penstock/upstreams"
 )
 
-// resumer lets another engine continue a stream whose engine was lost after the client had received
-// some of the answer. Like a move away from a vanished host, a resume is not charged to the retry
-// budget, because a lost engine loses all its streams at once.
+// resumer lets another engine continue a stream that has lost its engine. A resume does not use the
+// retry budget, because when an engine is lost, all its streams are lost at the same time.
 type resumer struct{ call *Call }
 
-// keeping wraps the codec of a stream that may be resumed, so that its input is recorded. It
-// returns other codecs unchanged.
+// keeping wraps the codec of a stream that may be resumed, in order to record its events. If the
+// stream cannot be resumed, it returns codec unchanged.
 func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -28,7 +27,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed. As long as it could, its request is kept.
+// able reports whether the stream can still be resumed. As long as it can, its request must not be
+// released.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -38,14 +38,12 @@ func (r resumer) able() bool {
 	return t.kept.Keeps()
 }
 
-// forget releases the record of a stream that will not be resumed.
 func (r resumer) forget() {
 	if kept := r.call.tries.kept; kept != nil {
 		kept.Release()
 	}
 }
 
-// allows reports whether the stream may be resumed now.
 func (r resumer) allows(now time.Time) bool {
 	c := r.call
 	total := c.config.model.Clocks.Total.D()
@@ -53,7 +51,7 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// unfit appends the engines that cannot continue the recorded part of the answer.
+// unfit appends the ids of engines that cannot continue the recorded part of the answer.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
 	for i := range targets {
@@ -65,11 +63,11 @@ func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	return to
 }
 
-// leaveEvery is the interval at which a stream on a drained engine looks for a slot elsewhere.
+// leaveEvery is how often a stream on a drained engine looks for a slot at another engine.
 const leaveEvery = time.Second
 
-// leaves reports whether a running stream leaves its engine because the engine's drain time is
-// over. If so, leaves has already taken a slot at an engine that continues the stream.
+// leaves reports whether the stream leaves its engine because the engine's drain time has passed.
+// It returns true only if it has acquired a slot at another engine.
 func (r resumer) leaves() bool {
 	t := &r.call.tries
 	if t.kept == nil || !upstreams.HandsOver(t.upstream) {
@@ -83,17 +81,16 @@ func (r resumer) leaves() bool {
 	return picker(r).Leave()
 }
 
-// fullLength is the event that ends an answer whose tokens had all arrived when its engine was
-// lost.
+// fullLength is the event that ends an answer whose engine was lost after the last token.
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// complete reports whether the client has received as many tokens as its limit allows. If so, the
-// lost engine had only the end left to send.
+// complete reports whether the client has received as many tokens as the request allows. In that
+// case, the lost engine had only to end the stream.
 func (r resumer) complete() bool {
 	return r.call.request.Chat().Tokens.Left(r.call.tries.kept.Tokens()) == 0
 }
 
-// finish ends a stream whose tokens have all arrived, in place of its lost engine.
+// finish ends a complete stream on behalf of its lost engine.
 func (r resumer) finish(dst []byte) (out []byte, ok bool) {
 	kept := r.call.tries.kept
 	out, err := kept.Append(dst, fullLength)

@@ -14,7 +14,6 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// beginTry records the upstream of a new attempt.
 func (l loop) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
 	u := lease.Upstream()
 	l.call.tries.begin(u)
@@ -25,7 +24,6 @@ func (l loop) beginTry(lease *upstreams.Lease, target *routing.Target, now time.
 	l.call.times.ask(now)
 }
 
-// noteArm records the arm of a new attempt, if the model has arms.
 func (l loop) noteArm(target *routing.Target) {
 	r, route := &l.call.record, l.call.config.model.Route
 	if r.Arm, r.MissedArm = target.Arm, ""; l.compared() {
@@ -36,22 +34,20 @@ func (l loop) noteArm(target *routing.Target) {
 	}
 }
 
-// noteOwnArm records the call's own arm if the call was sent to no upstream, so that the arm counts
-// the refusal.
+// noteOwnArm records the arm of a call that was not sent to any upstream, so that its refusal
+// counts for this arm.
 func (l loop) noteOwnArm() {
 	if r := &l.call.record; l.call.attempts() == 0 && l.compared() {
 		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, picker(l).arms(), picker(l).tiers()), observe.NoArm)
 	}
 }
 
-// compared reports whether the model's calls are counted by arm, which is so if the model has arms
-// or a shadow.
+// compared reports whether calls are counted by arm, because the model has arms or a shadow.
 func (l loop) compared() bool {
 	m := l.call.config.model
 	return m.Shadow != nil || routing.SharesCalls(m.Route)
 }
 
-// open sends the request of one attempt under a lease.
 func (l loop) open(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure.Failure {
 	if err := l.send(lease, target, x); err != nil {
 		return l.call.attempt.FailureOf(err)
@@ -80,14 +76,14 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 	lease.Needs(l.call.tries.needs)
 	if errors.Is(err, endpoint.ErrNoPath) {
 		f := failure.NoEndpoint(0)
-		f.Outcome = upstreams.OutcomeClientGone // the engine was not asked
+		f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
 		return f
 	}
 	if err == nil {
 		err = a.Send(sending, to.Stream, a.Sends() > l.call.tries.sends.Changes+l.call.tries.sends.Longer)
 	}
 	if err == nil {
-		l.call.record.Stream = l.call.request.Streams() // a form's last field may have requested events
+		l.call.record.Stream = l.call.request.Streams() // the last field of a form may have requested a stream
 	}
 	return err
 }

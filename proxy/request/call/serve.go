@@ -11,9 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve sends the call to engines until there are bytes for the client. It returns nil once it has
-// handed the answer to fasthttp, either whole or as a relay. Otherwise it returns the failure that
-// ends the call.
+// serve sends the call to engines until there are bytes for the client. It returns nil after it has
+// passed the answer to fasthttp, as a whole or as a relay.
 func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
@@ -32,7 +31,8 @@ func (c *Call) serve() *failure.Failure {
 	return f
 }
 
-// handOver waits for an answer and hands it over. It returns a failure if the attempt failed.
+// handOver waits for an answer and passes it to fasthttp. If the attempt fails, it returns the
+// failure.
 func (c *Call) handOver() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()
@@ -41,7 +41,6 @@ func (c *Call) handOver() *failure.Failure {
 	return u.try()
 }
 
-// answerOf returns what an answer's codec needs to know about the call.
 func (c *Call) answerOf() endpoint.Answer {
 	return endpoint.Answer{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
@@ -49,8 +48,7 @@ func (c *Call) answerOf() endpoint.Answer {
 	}
 }
 
-// tryStream waits for the first event, or until the client must get a status line
-// (stream.commit_after).
+// tryStream commits the stream when the first event has arrived or stream.commit_after has passed.
 func (c *Call) tryStream() *failure.Failure {
 	a := &c.attempt
 	stream := keeping(c, c.request.Stream(c.answerOf()))
@@ -82,8 +80,8 @@ func (c *Call) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitWaiting commits the answer as a stream before the call is sent to any engine. The relay
-// continues the wait.
+// commitWaiting commits a stream before the call reaches an engine. The relay continues the wait
+// for a slot.
 func (c *Call) commitWaiting() {
 	c.times.ask(time.Now())
 	stream := keeping(c, c.tries.wait.stream)

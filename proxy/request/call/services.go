@@ -25,25 +25,24 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services holds what all calls share. The edge creates it once. A call has no other access to the
-// edge.
+// Services are shared by all calls, and give a call its only access to the edge.
 type Services struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
-	Current func() *snapshot.Snapshot // the running configuration
+	Current func() *snapshot.Snapshot
 
-	Bodies   *limit.Memory // for request bodies
-	Replies  *limit.Memory // for engines' replies
+	Bodies   *limit.Memory
+	Replies  *limit.Memory
 	Retries  *limit.Retries
 	Poison   *poison.Requests
 	Features []participant.Feature // what takes part in calls; see package participant
 	Hooks    *hook.Client
 	Calls    *observe.Calls
-	Tracer   *observe.Tracer // nil: traces are off
+	Tracer   *observe.Tracer // nil: tracing is off
 	Counters Counters
 
-	// ServeNext serves further requests on a connection whose stream had left fasthttp, and then
-	// closes the connection.
+	// ServeNext serves the next requests on a connection whose stream had left fasthttp. It closes
+	// the connection at the end.
 	ServeNext func(net.Conn) error
 
 	formats    endpoint.Formats
@@ -52,16 +51,15 @@ type Services struct {
 	saltWarned sync.Map // engine profiles without salts that were warned about
 }
 
-// Counters holds counters of events that are not in the records of calls.
+// Counters count events that are not in the records of calls.
 type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter
 	vanished, stalled, drained     *metrics.Counter
 	withoutEffort, withoutTurns    *metrics.Counter
-	Seals                          func(seal.Result) // counts one result
+	Seals                          func(seal.Result)
 }
 
-// moved returns the counter of calls that leave an engine after a failure of f's kind.
 func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
 	switch f.Outcome {
 	case upstreams.OutcomeStalled:
@@ -109,7 +107,6 @@ func (s *Services) Forget() {
 	s.saltWarned.Clear()
 }
 
-// takeRetry takes a retry from the budget of all calls. It counts the retry, or the refusal.
 func (s *Services) takeRetry(budget config.Percent) bool {
 	if !s.Retries.Allow(time.Now(), budget) {
 		s.Counters.RetriesDenied.Inc()
@@ -119,11 +116,10 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 	return true
 }
 
-// An engine that has read a prompt answers the next prompt with the same prefix sooner, and reports
-// cached_tokens. A client that guesses a prefix can thus learn whether another client has sent it.
-// If a model's prompt_cache is per_key, each key has a separate cache, or shares one with the keys
-// of its group. To that end the edge sends the engine a salt, and prefix affinity keeps the prompts
-// of different owners apart.
+// An engine that has processed a prompt answers the next prompt with the same prefix faster, and
+// reports cached_tokens. A client can therefore guess a prefix and test whether another client has
+// sent it. If a model's prompt_cache is per_key, each key or cache group has a separate cache. The
+// edge then sends the engine a salt, and prefix affinity separates the prompts of different owners.
 
 // salt returns the salt that keeps an owner's prompts apart at an engine. For an engine that does
 // not support salts, it returns a salt without a member name and logs a warning once.

@@ -6,11 +6,11 @@ import (
 	"penstock/translate/chat"
 )
 
-// sessionHeader returns a hash of the session that a client names in its request's head, or 0 if it
-// names none. If several headers name a session, the narrowest counts. First come the headers of
-// Claude Code and Codex (the newer and the older spelling, and the thread), then opencode's, then
-// those of other agents and proxies. sessionHeader reads the headers only once, because a lookup
-// for each name would cost more than the pick.
+// sessionHeader returns a hash of the session in the request headers, or 0 if the headers contain
+// none. If there is more than one session header, the narrowest session counts. From the narrowest
+// to the widest, the headers are those of Claude Code, of Codex (the new and the old spelling, and
+// the thread), of opencode, and of other agents and proxies. The headers are read in one pass,
+// because a look-up for each name would cost more than the pick.
 func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8
@@ -42,7 +42,6 @@ func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	return chat.SessionHash(name)
 }
 
-// session returns the session named by the request's head or else by its body.
 func (c *Call) session() chat.Session {
 	t := &c.tries.talk
 	if t.asked {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// perToken lists the functions that run for each token of a stream. Meter.Note collects their
-// measurements.
+// perToken lists the functions that run for each token of a stream.
 var perToken = []string{
 	"proxy/request/call relay.run", "proxy/request/call relay.write", "proxy/request/call relay.fill",
 	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOut", "proxy/request/call newOut",
@@ -30,9 +29,9 @@ var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWordPerToken checks that code that runs for each token writes no word that streams on
-// other cores also write. A counter in such code would cost every stream a cache miss for each
-// token. The Meter writes shared words only every sixteen events.
+// TestNoSharedWordPerToken checks that the code that runs for each token does not write a word that
+// streams on other cores write. A shared counter would cost every stream a cache miss for each
+// token. A Meter is permitted, because it writes shared words only after sixteen events.
 func TestNoSharedWordPerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}
@@ -71,8 +70,8 @@ func TestNoSharedWordPerToken(t *testing.T) {
 	}
 }
 
-// sharedWrites returns the calls that write shared words. An Add whose result is used is a method
-// of time.Time.
+// sharedWrites returns the calls that write shared words. It skips an Add whose result is used,
+// because that is a method of time.Time.
 func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	alone := map[ast.Expr]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -90,7 +89,7 @@ func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	return found
 }
 
-// nameOf returns a function's name, preceded by the type of its receiver.
+// nameOf returns the name of a function, preceded by the type of its receiver.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name

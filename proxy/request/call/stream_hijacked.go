@@ -11,13 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// hijackedStream is a committed stream on a plain connection, which has been taken out of fasthttp.
-// A stream may last an hour. In fasthttp it would hold a read buffer (as large as the largest
-// head), a write buffer, a context and a deep stack all that time, and every event would be copied
-// once more. A hijackedStream writes the head and the chunks itself. After a stream that completes,
-// the connection returns to fasthttp for the next request.
-//
-// Like any open connection, a hijackedStream delays a drain until it ends.
+// hijackedStream is a committed stream on a plain connection that has left fasthttp. It writes the
+// headers and the chunks itself. After a successful stream, the connection returns to fasthttp for
+// the next request. Like any open connection, a running stream delays a drain.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
@@ -26,8 +22,8 @@ type hijackedStream struct {
 	keep bool   // the client may send another request on this connection
 }
 
-// chunkRoom is the space that precedes a relay's bytes for the chunk's size line: up to 8 digits,
-// CR and LF.
+// chunkRoom is the space before a relay's bytes for the size line of a chunk: up to 8 digits, CR
+// and LF.
 const chunkRoom = 10
 
 const (
@@ -35,10 +31,13 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// hijack makes r leave fasthttp once the handler has returned. If r has to stay, it does nothing
-// and returns false. A stream under TLS stays, because fasthttp closes the TLS connection at the
-// end of a hijack. A stream also stays if part of a form has not been read yet. Streams over
-// HTTP/1.0, which fasthttp cannot write, always leave.
+// hijack makes a stream leave fasthttp after the handler has returned. It returns false if the
+// stream cannot leave:
+//
+//   - Under TLS, because fasthttp closes the TLS connection at the end of a hijack.
+//   - If part of a form has not been read yet.
+//
+// A stream over HTTP/1.0 always leaves, because fasthttp cannot write it.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx
@@ -57,12 +56,12 @@ func hijack(r relay) bool {
 	return true
 }
 
-// headRoom is large enough for the head and the first chunk of nearly every stream.
+// headRoom is large enough for the headers and the first chunk of nearly every stream.
 const headRoom = 1 << 10
 
-// takeConn takes the connection over from fasthttp after the handler has returned. It moves the
-// bytes of the next request from fasthttp's reader back to the connection. fasthttp then releases
-// everything and calls Close, which starts the stream instead of closing the connection.
+// takeConn receives the connection after the handler has returned. If fasthttp's reader has
+// buffered bytes of the next request, takeConn puts them back into the connection. fasthttp then
+// releases its memory and calls Close, which starts the stream instead of closing the connection.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.client.ctx
@@ -79,7 +78,7 @@ func (t *hijackedStream) takeConn(from net.Conn) {
 	t.conn.DetachOnClose(t.serve)
 }
 
-// panicked ends a stream after a panic outside of run. fasthttp or serve closes the connection.
+// panicked ends a stream after a panic outside of run. The caller closes the connection.
 func (t *hijackedStream) panicked() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // it has none to give
@@ -87,7 +86,6 @@ func (t *hijackedStream) panicked() {
 	}
 }
 
-// serve runs the stream, and then serves the next requests on the connection.
 func (t *hijackedStream) serve() {
 	shared, conn := t.call.shared, t.conn
 	defer shared.Guard.Catch(guard.Stream, func() {
@@ -105,11 +103,10 @@ func (t *hijackedStream) serve() {
 		return
 	}
 	conn.Resume(shared.Current().Config.Timeouts.ClientIdle.D())
-	_ = shared.ServeNext(conn) // closes it; its errors are the client's and have been answered
+	_ = shared.ServeNext(conn) // closes the connection; its errors have been answered
 }
 
-// write implements chunkWriter. One write to the connection carries the head (if it has not been
-// sent yet), the chunk, and the last chunk if last is set.
+// write sends the headers, the chunk and the last chunk in one write.
 func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	if len(t.rest) > 0 {
 		if _, err := t.conn.WriteNow(t.rest, t.now); err != nil {
@@ -140,7 +137,7 @@ func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 	if last {
 		b = append(b, lastChunk...)
 	}
-	*out = b // may have grown
+	*out = b // append may have reallocated it
 	b = b[start:]
 	before = chunkRoom - start + len(t.head)
 	if len(t.head) > 0 {
@@ -185,8 +182,8 @@ func (t *hijackedStream) pass() bool {
 	return true
 }
 
-// sizeLine writes the size line for a chunk of n bytes at the end of room, and returns the offset
-// at which the line starts.
+// sizeLine writes the size line of a chunk of n bytes to the end of room, and returns the offset of
+// the line.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

@@ -10,21 +10,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// http10Stream is a committed stream to an HTTP/1.0 client, such as nginx with proxy_pass and no
-// proxy_http_version. HTTP/1.0 has no chunks: the answer ends with the connection (RFC 9112, 6.3),
-// and a client cannot tell a broken connection from the end. A stream that fails therefore ends
-// with its dialect's error. If the dialect has no error for a stream, the connection is reset.
+// http10Stream is a committed stream to an HTTP/1.0 client, such as nginx with proxy_pass and
+// without proxy_http_version. HTTP/1.0 has no chunks: the body ends when the connection closes (RFC
+// 9112, 6.3). A client therefore cannot distinguish a failure from the end, and a failed stream
+// ends with an error event of its dialect. If a stream of the dialect cannot contain errors, the
+// connection is reset.
 //
-// fasthttp would write chunks to a client of any version. The edge therefore hijacks the connection
-// and writes the stream itself. Until takeConn returns, fasthttp keeps the connection (TLS or not)
-// and the unread part of a form.
+// fasthttp writes chunks whatever the client's HTTP version is, so the edge hijacks the connection
+// and writes the stream itself. Until takeConn returns, fasthttp keeps the connection open and the
+// unread part of a form available.
 type http10Stream struct {
 	relay
 	conn net.Conn
-	head []byte // the answer's head; goes out with the first bytes
+	head []byte // response headers, written with the first bytes
 }
 
-// hijackHTTP10 makes fasthttp hand over the connection for r once the handler has returned.
 func hijackHTTP10(r relay) {
 	c := r.call
 	s := &http10Stream{relay: r, conn: c.client.ctx.Conn()}
@@ -33,7 +33,7 @@ func hijackHTTP10(r relay) {
 	c.client.ctx.Hijack(s.takeConn)
 }
 
-// takeConn writes the stream. When it returns, fasthttp closes the connection.
+// takeConn writes the stream. fasthttp closes the connection when takeConn returns.
 func (s *http10Stream) takeConn(net.Conn) {
 	c := s.call
 	defer c.shared.Guard.Catch(guard.Stream, func() {
@@ -44,11 +44,11 @@ func (s *http10Stream) takeConn(net.Conn) {
 		}
 	})
 	c.shared.Guard.Point("stream.http10")
-	if c.ep.Form { // fasthttp has lifted the deadline, and the rest of the form may be missing
+	if c.ep.Form { // fasthttp has cleared the deadline, and the form may not have arrived completely
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
 	h := &c.client.ctx.Response.Header
-	h.SetContentLength(-2) // the body ends with the connection
+	h.SetContentLength(-2) // the body ends when the connection closes
 	h.SetConnectionClose()
 	s.head = h.AppendBytes(make([]byte, 0, 512))
 	if _, err := s.run(s); err != nil {
@@ -57,7 +57,6 @@ func (s *http10Stream) takeConn(net.Conn) {
 	_ = s.relay.Close()
 }
 
-// write implements chunkWriter.
 func (s *http10Stream) write(out *[]byte, _ bool) (int, error) {
 	payload, before := (*out)[chunkRoom:], len(s.head)
 	b := payload

@@ -8,15 +8,14 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// trace holds a call's trace context.
 type trace struct {
-	span   *observe.CallSpan // nil without tracing
-	parent []byte            // the client's trace context, kept because the request's head may be released earlier
-	vendor []byte            // the client's tracestate, likewise
+	span   *observe.CallSpan
+	parent []byte // the client's traceparent; see keep
+	vendor []byte // the client's tracestate; see keep
 }
 
-// keep copies the trace context, because the request's head may have been released when the call
-// goes to another engine.
+// keep copies the client's trace context, because the request headers may be released before the
+// call moves to another engine.
 func (t *trace) keep(cl *client) {
 	if t.span == nil {
 		t.parent = append([]byte(nil), t.context(cl)...)
@@ -24,9 +23,8 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C trace context for an engine if the attempt has none of its own: the
-// context of the call's span or, without tracing, the client's. It returns nil if the client's
-// context is malformed.
+// context returns the W3C traceparent for an engine. It is the traceparent of the call's span or,
+// if tracing is off, the client's. If the client's traceparent is malformed, context returns nil.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -37,9 +35,9 @@ func (t *trace) context(cl *client) []byte {
 	return clientTraceparent(&cl.ctx.Request.Header)
 }
 
-// state returns the client's tracestate for an engine, or nil without a valid trace context. Spans
-// do not carry the tracestate, because it is the client's text and a trace collector would store
-// it.
+// state returns the client's tracestate for an engine, or nil if the traceparent is not valid.
+// Spans do not contain the tracestate, because a trace collector would store text that the client
+// controls.
 func (t *trace) state(cl *client) []byte {
 	if cl.ctx == nil {
 		return t.vendor
@@ -53,17 +51,17 @@ func (t *trace) state(cl *client) []byte {
 		return nil
 	case 1:
 		return tracestateOf(lines[0])
-	default: // one list on several lines
+	default: // more than one header forms a single list
 		return tracestateOf(bytes.Join(lines, []byte(",")))
 	}
 }
 
-// maxTracestate is the maximum number of bytes of a tracestate that are passed on. Trace Context
-// (3.3.1.5) requires vendors to pass on at least this many.
+// maxTracestate is the maximum size of a tracestate that is propagated. Trace Context, 3.3.1.5
+// requires at least 512 bytes.
 const maxTracestate = 512
 
-// tracestateOf returns the part of a tracestate that engines get: whole members from the left, up
-// to maxTracestate bytes. It returns nil if b contains anything but visible characters and blanks.
+// tracestateOf returns the leading list members of a tracestate that fit into maxTracestate. It
+// returns nil if b contains anything other than visible characters and spaces.
 func tracestateOf(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
@@ -82,9 +80,8 @@ func clientTraceparent(h *fasthttp.RequestHeader) []byte {
 	return traceparentOf(h.PeekCanonical(headerTraceparent))
 }
 
-// traceparentOf returns the W3C trace context that engines get, or nil if b is malformed. A newer
-// version starts with the fields of version 00 and is read as version 00. Version ff is invalid
-// (Trace Context, 3.2.2.1 and 4.3).
+// traceparentOf returns the W3C traceparent for engines. If b is malformed, it returns nil. Later
+// versions are parsed as version 00. Version ff is invalid (Trace Context, 3.2.2.1 and 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {

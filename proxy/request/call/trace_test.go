@@ -40,8 +40,8 @@ func TestTracestateOf(t *testing.T) {
 	}
 }
 
-// TestTracestateLines checks that a tracestate on several lines is read as one list, and dropped
-// if there is no trace context.
+// TestTracestateLines checks that multiple tracestate headers are read as one list, and that they
+// are dropped if the traceparent is missing.
 func TestTracestateLines(t *testing.T) {
 	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
 	h := &cl.ctx.Request.Header

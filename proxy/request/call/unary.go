@@ -15,15 +15,14 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// unary makes a whole answer from the engine's whole reply.
 type unary struct {
 	call  *Call
-	codec endpoint.Unary // nil until the reply's head has arrived
+	codec endpoint.Unary // nil until the response headers have arrived
 }
 
-// try reads the engine's whole reply and answers with it. An engine that can cancel only streams is
-// asked for a stream, so its reply is assembled first. A relay sends a reply that takes longer than
-// stream.whole_keepalive, and a large reply that is only passed on.
+// try reads the engine's whole response and answers with it. If the engine can cancel only streams,
+// it was asked for a stream, from which the response is first assembled. A relay writes an answer
+// that takes longer than stream.whole_keepalive, and a large answer that needs no translation.
 func (u *unary) try() *failure.Failure {
 	c := u.call
 	out, err := u.await(u.firstWhitespace())
@@ -59,10 +58,9 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace returns the time at which the edge first sends white space to show the client
-// that a whole answer is under way. Zero means never. The time counts from the start of the call,
-// because balancers count from the start, too. Audio and text have no meaningless white space, and
-// HTTP/1.0 has no chunks.
+// firstWhitespace returns when to send the first white space if the answer is not yet complete. The
+// time is relative to the start of the call, like the timeouts of load balancers. It is zero if no
+// white space may be sent: white space would change audio and text, and HTTP/1.0 has no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -72,10 +70,11 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await makes the client's answer from the engine's whole reply. It returns a buffer with chunkRoom
-// bytes and then the answer. await returns http1.ErrNotYet if the time until passes first; call it
-// again to continue. It returns attempt.ErrLarge for a reply that is to be passed on as it arrives.
-// Any other error is for FailureOf.
+// await waits for the engine's whole response, at most until the given time. It returns a buffer
+// with chunkRoom bytes followed by the client's answer.
+//
+// After http1.ErrNotYet it may be called again. attempt.ErrLarge means that the response is to be
+// relayed while it arrives. FailureOf converts other errors.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
 	if err := c.attempt.AwaitHead(until); err != nil {
@@ -91,8 +90,8 @@ func (u *unary) await(until time.Time) (*[]byte, error) {
 	return u.translate(completion)
 }
 
-// translate makes the client's answer from a completion. It reserves the completion's size first,
-// and then corrects the reservation to the answer's size.
+// translate translates a completion into the client's answer. It first reserves as much memory as
+// the completion occupies, and corrects the reservation afterwards.
 func (u *unary) translate(completion []byte) (*[]byte, error) {
 	c := u.call
 	out := attempt.NewBuffer()
@@ -117,7 +116,6 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 	return out, nil
 }
 
-// beginPassOn starts a large answer with the bytes that have been read.
 func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	a := &u.call.attempt
 	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
@@ -129,11 +127,11 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	return passOn, out, nil
 }
 
-// noteUsage records the token usage that an answer has reported so far. For the metrics, it also
-// records whether the engine let through markup that it should have parsed.
+// noteUsage records the token usage of an answer. For metrics, it also records markup that the
+// engine should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
-	if u.Known { // before the slot is freed, so that the right key gets the slot
+	if u.Known { // must happen before the slot is freed, so that the right key gets the slot
 		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {
@@ -144,16 +142,15 @@ func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	}
 }
 
-// noteCounted reports the engine's count of the prompt to package routing.
 func (c *Call) noteCounted() {
 	if u := &c.tokens.usage; u.Known {
 		c.attempt.Counted(u.Prompt, u.Cached)
 	}
 }
 
-// noteOverhead computes the time that the edge itself took before the first byte of the answer.
-// Waits for the client's body, for a slot and for engines do not count. A form has no measurable
-// overhead, because it is sent to the engine while it arrives.
+// noteOverhead measures the time that the edge itself has used before the first byte of the answer.
+// The time spent waiting for the client's body, for a slot and for engines does not count. Calls
+// with forms are not measured, because a form is sent while it arrives.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
 		return

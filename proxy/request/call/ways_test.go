@@ -14,12 +14,11 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// only returns the engine of oneEngine.
 func only(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
-// TestQueue checks calls that wait for the only slot. They get the slot, wait too long, or find the
+// TestQueue checks calls that wait for the only slot. They get the slot, time out, or find the
 // queue full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
@@ -28,7 +27,7 @@ func TestQueue(t *testing.T) {
 		name, more string
 		answer     http.HandlerFunc
 		body       string
-		status     []int // of three calls, one second apart
+		status     []int // statuses of three calls, one second apart
 		took       []time.Duration
 	}{
 		{"no queue", "", slow, chat(""), []int{200, 429, 429}, []time.Duration{20 * time.Second, 0, 0}},
@@ -56,7 +55,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestFallback checks that a fallback model answers if the model's engine does not.
+// TestFallback checks that a fallback model answers if the engine of the requested model does not.
 func TestFallback(t *testing.T) {
 	const yaml = `
 auth: none
@@ -87,7 +86,7 @@ models:
 	}
 }
 
-// TestTiers checks that a later tier answers the calls that the first one cannot.
+// TestTiers checks that a later tier answers the calls for which the first tier has no slot.
 func TestTiers(t *testing.T) {
 	const tiers = `
 auth: none
@@ -118,7 +117,7 @@ models:
 	})
 }
 
-// TestResume checks that another engine continues a stream that was cut off.
+// TestResume checks that another engine continues a stream whose engine was lost.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two ")), calltest.Say("three"))
@@ -138,15 +137,15 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestChangedRequest checks that a request that an engine refuses is sent again, changed so that
-// the engine accepts it.
+// TestChangedRequest checks that a refused request is changed, sent again and then accepted by the
+// engine.
 func TestChangedRequest(t *testing.T) {
 	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
 	tests := []struct {
 		name, body string
 		refusal    http.HandlerFunc
-		second     []string // what the second request contains
-		without    string   // what the second request does not contain
+		second     []string // expected parts of the second request
+		without    string   // text that the second request must not contain
 	}{
 		{"limit", chat(`,"max_tokens":1000`), calltest.Refuse(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
 		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.Refuse(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
@@ -173,8 +172,8 @@ func TestChangedRequest(t *testing.T) {
 	}
 }
 
-// TestTooLong checks that a prompt that is too long for every engine is refused with wording that
-// makes agents shorten it.
+// TestTooLong checks that the error for a prompt that is too long for every engine is one that
+// makes agents shorten the prompt.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := only(calltest.Refuse(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
@@ -187,8 +186,7 @@ func TestTooLong(t *testing.T) {
 	})
 }
 
-// keyed has two keys with limits. Tests replace HASHA and HASHB with the hashes of the keys'
-// secrets.
+// keyed has two keys with limits. Tests replace HASHA and HASHB with the hashes of the keys.
 const keyed = `
 keys:
   - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
@@ -200,7 +198,8 @@ models:
   - {id: other, deployments: [{upstream: a}]}
 `
 
-// TestKeys checks what keys may do, and how each dialect words the refusals.
+// TestKeys checks which models and limits apply to each key, and the text of each refusal in each
+// dialect.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
@@ -237,7 +236,7 @@ func TestKeys(t *testing.T) {
 }
 
 // TestOtherKinds checks embeddings, rerank, speech and transcription, and large answers that are
-// passed on.
+// relayed.
 func TestOtherKinds(t *testing.T) {
 	const yaml = `
 auth: none
@@ -298,7 +297,7 @@ models:
 	}
 }
 
-// TestShadow checks that a copy of a call goes to another model, and that its answer is dropped.
+// TestShadow checks that a copy of a call goes to another model, and that its answer is discarded.
 func TestShadow(t *testing.T) {
 	const yaml = `
 auth: none
@@ -349,8 +348,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestPoison checks that a body that has brought down two engines is refused before it reaches a
-// third.
+// TestPoison checks that a body that has killed two engines is refused before it reaches a third.
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(calltest.BreakOff, calltest.BreakOff)
@@ -365,7 +363,7 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// TestDebugHeaders checks that an answer shows where it came from if log.debug_headers is set.
+// TestDebugHeaders checks that the response headers name the engine if log.debug_headers is set.
 func TestDebugHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(calltest.BreakOff, calltest.Say("ok"))
@@ -380,7 +378,7 @@ func TestDebugHeaders(t *testing.T) {
 	})
 }
 
-// TestCutShort checks calls that end from outside: by a drain, and by a client that leaves.
+// TestCutShort checks calls that end because of a drain or because the client disconnects.
 func TestCutShort(t *testing.T) {
 	endings := []struct {
 		name string

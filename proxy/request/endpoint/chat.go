@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// chatCompletions is POST /v1/chat/completions. It passes requests through without changing their
-// bytes unnecessarily.
+// chatCompletions is POST /v1/chat/completions. It forwards requests, changing as few bytes as
+// possible.
 var chatCompletions = &Endpoint{
 	Path:          "/v1/chat/completions",
 	Operation:     config.OpChat,
@@ -23,21 +23,19 @@ var chatCompletions = &Endpoint{
 	},
 }
 
-// ChatCopy makes the codec for a copy of a request that is chat underneath. An engine receives the
-// same bytes as from the request's own dialect.
+// ChatCopy returns the codec for a copy of a request that was translated to chat. An engine
+// receives the same bytes for the copy as for the original request.
 func ChatCopy(of *Dialect) Request {
 	r := chatCompletions.New().(*chatRequest)
 	r.lowerEffort, r.countsAtStart = of != ChatDialect, of == messagesDialect
 	return r
 }
 
-// tracedChat is the operation of the dialects that are chat underneath.
 const tracedChat = "chat"
 
-// chatRequest is the codec of a chat request.
 type chatRequest struct {
 	chatBase
-	writer *answer.Stream // for a streamed answer
+	writer *answer.Stream // nil until Stream is called
 	callID []byte
 }
 
@@ -56,11 +54,10 @@ func (r *chatRequest) Decode(in Input) (err error) {
 	return err
 }
 
-// describeChat sets what the answer must contain for this client.
 func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
-	if about.Streamed { // an unstreamed answer keeps the engine's id, if there is one
+	if about.Streamed { // a whole answer keeps the engine's id if it has one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage
@@ -76,7 +73,6 @@ func (r *chatRequest) Unary(about Answer) Unary {
 	return &r.answer
 }
 
-// AppendWhole implements completionWriter.
 func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	if !c.ID().HasText() { // TGI sends an empty id
 		r.answer.options.ID = answerID(chatIDPrefix, r.callID)

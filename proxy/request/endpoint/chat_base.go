@@ -13,18 +13,17 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatBase is the common part of requests in the dialects that are chat underneath. It holds the
-// chat request, checks it and writes it for an engine. Memory that only the request or only the
-// answer needs is pooled separately, because a stream may be long.
+// chatBase is the common part of the codecs of chat and of the dialects that are translated to
+// chat. It checks the chat request and writes it for an engine.
 type chatBase struct {
 	held
-	chat          *chat.Request   // nil once it is no longer needed for sending
-	wantsStream   bool            // what the chat request asks for
+	chat          *chat.Request // nil after Release
+	wantsStream   bool
 	rules         chat.ModelRules // the model's rules, with the context length of its engines
-	lowerEffort   bool            // lowers an effort to the nearest one that the model offers, instead of refusing it
-	countsAtStart bool            // the client reads token counts at the start of a stream
-	segments      [][]byte        // memory for the pieces of the engine's request
-	room          []byte          // memory for the pieces that the edge itself writes
+	lowerEffort   bool            // whether an unsupported reasoning effort is lowered rather than refused
+	countsAtStart bool            // whether the client reads token counts at the start of a stream
+	segments      [][]byte
+	room          []byte
 	answer        chatAnswer
 	events        dialectEvents
 }
@@ -42,12 +41,11 @@ func (b *chatBase) Chat() *chat.Request                     { return b.chat }
 func (b *chatBase) AnswersJSON() bool                       { return true }
 func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
 
-// textOnly is the input modality of a model whose engines are known to accept no images.
 var textOnly = []string{"text"}
 
 func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
-	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as in the catalog
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog states
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
 		rules = &b.rules
@@ -73,7 +71,6 @@ func (b *chatBase) Estimate(bytesPerToken float64) (prompt, output int) {
 
 func (b *chatBase) Limit() TokenLimit { return chatLimit{b.chat} }
 
-// chatLimit is the TokenLimit of a chat request.
 type chatLimit struct{ chat *chat.Request }
 
 func (l chatLimit) TokenLimit() int { return l.chat.Tokens.TokenLimit() }
@@ -85,13 +82,13 @@ func (l chatLimit) Context(rules *chat.ModelRules) int {
 
 func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
 
-// Prefix implements Request. The raw `messages` of one turn are a byte prefix of the next turn's,
-// so they can be hashed unchanged.
+// Prefix implements Request. The raw messages of one turn are a byte prefix of the messages of the
+// next turn, so the raw bytes can be hashed.
 func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
-// Session implements Request. It returns the zero value once the request has been released.
+// Session implements Request. After Release it returns the zero value.
 func (b *chatBase) Session() chat.Session {
 	if b.chat == nil {
 		return chat.Session{}
@@ -99,15 +96,16 @@ func (b *chatBase) Session() chat.Session {
 	return chat.SessionOf(b.chat)
 }
 
-// AsksStream implements Request. It also asks for a stream if the engine can cancel only streams.
+// AsksStream implements Request. It also returns true for an engine that can cancel only streams.
 func (b *chatBase) AsksStream(p *engine.Profile) bool {
 	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
 }
 
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p, format := to.Upstream.Engine(), formatOf(&to)
-	// Usage in every chunk costs a full parse of each chunk. A stream that may be resumed needs
-	// usage in every chunk, because the edge must know how many tokens the client has.
+	// If every chunk contains usage, every chunk must be parsed completely. A stream that may be
+	// resumed needs usage in every chunk, because the edge must know how many tokens the client has
+	// received.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
@@ -115,7 +113,6 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-// formatOf returns the format in which a target's engine accepts a chat request for its model.
 func formatOf(to *Target) chat.EngineFormat {
 	format := to.Formats.of(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
@@ -136,7 +133,6 @@ func jsonSending(path string, stream bool, segments [][]byte) Sending {
 	return Sending{Path: path, ContentType: jsonType, Accept: accept, Body: segments}
 }
 
-// stream returns the Stream of a dialect's writer.
 func (b *chatBase) stream(of translate.Stream) Stream {
 	b.events = dialectEvents{of, &b.answer.offered}
 	return &b.events
@@ -150,7 +146,7 @@ func (b *chatBase) Release() {
 	}
 }
 
-// recycle releases everything but the memory, which it keeps for the next request.
+// recycle releases everything except the buffers, which a later request reuses.
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
@@ -160,34 +156,32 @@ func (b *chatBase) recycle() {
 	b.segments, b.room, b.answer.tools = segments, room, tools
 }
 
-// chatAnswer is the Unary of the dialects that are chat underneath.
+// chatAnswer is the Unary of chat and of the dialects that are translated to chat.
 type chatAnswer struct {
 	completion *answer.Completion
 	options    answer.Options
 	offered    translate.Offered
-	tools      []byte       // the names of the request's tools
-	facts      answer.Facts // facts about a completion that was read
+	tools      []byte // names of the request's tools
+	facts      answer.Facts
 	writer     completionWriter
-	plain      bool // the dialect is chat, so a plain completion is spliced without an index
+	plain      bool // the dialect is chat, so a plain completion does not need a full parse
 }
 
-// completionWriter writes an answer in a dialect.
 type completionWriter interface {
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
-// begin sets what one attempt's answer must contain in every dialect.
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
-	if r.ToolUse.Offered && len(a.tools) == 0 { // the names are the same for every attempt
+	if r.ToolUse.Offered && len(a.tools) == 0 { // every attempt has the same names
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
 	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
 	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
 }
 
-// Append implements Unary. The codec refers to the completion until it is recycled.
+// Append implements Unary. The codec refers to completion until the codec is recycled.
 func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	if a.plain {
 		var done bool
@@ -206,7 +200,8 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
-// PassesOn implements Unary. A completion is changed too much to be passed on.
+// PassesOn implements Unary. A completion cannot be relayed, because the edge changes too much of
+// it.
 func (a *chatAnswer) PassesOn(Reply) bool { return false }
 
 func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
@@ -222,12 +217,11 @@ func (a *chatAnswer) release() {
 	}
 }
 
-// answerID returns the id for an answer that needs one from the edge: prefix and the call's id.
 func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspect returns m, or 0 if the engine was not expected to parse that kind of markup.
+// suspect returns m if m is markup that the engine should have parsed, otherwise 0.
 func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	if m.Suspect(*offered) {
 		return m
@@ -235,7 +229,7 @@ func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	return 0
 }
 
-// dialectEvents is the Stream for a dialect whose stream is in package translate.
+// dialectEvents is the Stream of a dialect that is implemented in package translate.
 type dialectEvents struct {
 	translate.Stream
 	offered *translate.Offered
@@ -244,8 +238,8 @@ type dialectEvents struct {
 func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
 func (*dialectEvents) Ended()                     {}
 
-// AppendBody implements Stream. In these dialects, every reply to a request for a stream is a
-// stream.
+// AppendBody implements Stream. It is never called, because in these dialects the response to a
+// stream request is always a stream.
 func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
@@ -253,8 +247,8 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
-// The forms of chat members by their names in a profile. If a profile names none, the member is
-// passed on unchanged.
+// These maps contain the formats of chat members by their name in an engine profile. If a profile
+// does not name a format, the member is not changed.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
@@ -267,13 +261,13 @@ var (
 	}
 )
 
-// Formats remembers the format in which each engine accepts a chat request. Any goroutine may use
-// it.
+// Formats caches the format of a chat request for each engine profile. Any goroutine may use it.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }
 
-// of returns an engine's format, without the members that differ from call to call.
+// of returns the format for an engine profile. It does not set the members that differ between
+// calls.
 func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)
@@ -299,7 +293,7 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	return *t
 }
 
-// Forget drops all formats, because a reload may change profiles.
+// Forget clears the cache, because a reload may change profiles.
 func (f *Formats) Forget() { f.byProfile.Clear() }
 
 func members(in []engine.Member) []chat.Member {

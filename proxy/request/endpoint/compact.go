@@ -11,9 +11,9 @@ import (
 	"penstock/translate/responses"
 )
 
-// compact is POST /v1/responses/compact. The model writes a summary of the conversation, which the
-// client then sends, sealed, instead of the conversation. It is a call like any other, with one
-// generation under the key's limits.
+// compact is POST /v1/responses/compact. The model writes a summary of the conversation. The client
+// receives the summary in sealed form, and later sends it instead of the conversation. The call
+// counts like any other call.
 var compact = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedAs:      "/v1/responses",
@@ -24,8 +24,8 @@ var compact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens. It estimates a prompt's tokens from earlier
-// counts by the model's engines, because no engine can count for this dialect.
+// inputTokens is POST /v1/responses/input_tokens. It estimates the number of prompt tokens from
+// earlier counts by the model's engines, because engines cannot count tokens in this dialect.
 var inputTokens = &Endpoint{
 	Path:      "/v1/responses/input_tokens",
 	listedAs:  "/v1/responses",
@@ -38,8 +38,8 @@ var inputTokens = &Endpoint{
 	}},
 }
 
-// extensionWriter is the Responses writer of the endpoints below /v1/responses that are not in the
-// contract. These endpoints compact a request or only count its tokens, and do not stream.
+// extensionWriter is the writer for endpoints below /v1/responses that are not part of the
+// contract. These endpoints compact a request or count its tokens, and do not stream.
 type extensionWriter struct {
 	responsesWriter
 	compacts bool

@@ -45,7 +45,7 @@ func TestMessagesError(t *testing.T) {
 		{apierr.HTTPVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
 		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
 		{
-			answer, 400, apierr.TypeInvalidRequest, 0, // agents look for these words
+			answer, 400, apierr.TypeInvalidRequest, 0, // agents search for these words
 			"prompt is too long: 4097 tokens > 4096 maximum; input length and `max_tokens` exceed context limit: 3997 + 100 > 4096, " +
 				"decrease input length or `max_tokens` and try again",
 		},
@@ -55,7 +55,7 @@ func TestMessagesError(t *testing.T) {
 			400, apierr.TypeInvalidRequest, 0, "It cannot be used. Could not process image.",
 		},
 		{
-			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."), // no image
+			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."), // the prompt contains no image
 			400, apierr.TypeInvalidRequest, 0, "It must be image/webp.",
 		},
 		{
@@ -94,7 +94,8 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestPromptTooLongParam checks that the error names the member that holds the endpoint's prompt.
+// TestPromptTooLongParam checks that the error for a prompt that is too long names the member that
+// contains the prompt.
 func TestPromptTooLongParam(t *testing.T) {
 	for _, ep := range All {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -116,9 +117,8 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry checks that an exhausted quota keeps SDKs from retrying. SDKs may still retry if
-// the remainder of the quota is reserved by running calls, because the reservation may end within a
-// second.
+// TestShouldRetry checks that an exhausted budget stops SDKs from retrying. If running calls have
+// reserved the remaining budget, SDKs may retry, because the calls may release it within a second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
@@ -129,8 +129,8 @@ func TestShouldRetry(t *testing.T) {
 	}
 }
 
-// TestErrorHeaders_Codings checks that a 415 for a body's coding names the accepted codings (RFC
-// 9110, 15.5.16).
+// TestErrorHeaders_Codings checks that a 415 that refuses the body's coding names the accepted
+// codings (RFC 9110, 15.5.16).
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {

@@ -13,44 +13,44 @@ import (
 	"penstock/translate/chat"
 )
 
-// Endpoint is one generation endpoint. It holds what all its calls share.
+// Endpoint is a generation endpoint. All calls to it share it.
 type Endpoint struct {
-	Path      string // public path
-	Operation string // the name in a key's scope (config.Op…)
-	Traced    string // the operation's name in the GenAI conventions, if there is one
+	Path      string
+	Operation string
+	Traced    string // name of the operation in the GenAI conventions
 	Dialect   *Dialect
-	// Form means that requests are forms, which have a larger limit and are sent on while they
-	// arrive.
+	// Form is true if requests are forms. Forms have a larger size limit and are sent to the engine
+	// while they arrive.
 	Form bool
-	// CachesPrompts means that engines cache the prompts of these requests, so that the prompts of
-	// different owners may have to be kept apart.
+	// CachesPrompts is true if engines cache the prompts of these requests. A salt may then be
+	// needed to separate the owners.
 	CachesPrompts bool
-	// New makes the codec for one call.
+	// New creates the codec of a call.
 	New func() Request
-	// Wrapping is the number of bytes that the edge may add to the client's bytes when it makes the
-	// body.
+	// Wrapping is how many bytes the edge may add when it creates the body around the client's
+	// bytes.
 	Wrapping int64
-	// Local answers the call without an engine's generation; nil: the call goes to an engine.
+	// Local answers a call without generation by an engine; nil: the call needs an engine.
 	Local *Local
 
-	atEngine string // the endpoint's name in profiles; empty: see operationAtEngine
-	listedAs string // the path by which a model's supported_endpoints lists the endpoint; empty: Path
+	atEngine string // name in engine profiles; "": see operationAtEngine
+	listedAs string // path under which a model's supported_endpoints list the endpoint; "": Path
 }
 
-// Local says how an endpoint itself answers an admitted call with a count of the prompt's tokens.
-// The tokens are reserved from the key's limits but not charged.
+// Local makes the edge answer a call with the token count of its prompt. The tokens are reserved
+// from the key's limits but are not charged.
 type Local struct {
-	// Operation names the operation of an engine's own counter, if engines have one. If it is
-	// empty, the estimate suffices.
+	// Operation is the name of the engine operation that counts tokens. "": the edge only
+	// estimates.
 	Operation string
-	// Segments appends the request for the counter. Read reads the counter's answer.
+	// Segments appends the request for the engine's counter. Read parses its response.
 	Segments func(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte
 	Read     func(answer []byte) (tokens int, ok bool)
-	// Append appends the client's answer to r. about holds the count.
+	// Append appends the client's answer. about contains the count.
 	Append func(dst []byte, r Request, about Answer) []byte
 }
 
-// All lists the generation endpoints, each for POST.
+// All contains the generation endpoints that accept POST.
 var All = append([]*Endpoint{
 	chatCompletions,
 	Responses,
@@ -67,7 +67,7 @@ var All = append([]*Endpoint{
 	completions,
 }, atSomeEngines()...)
 
-// At returns the endpoint at a path, or nil.
+// At returns the endpoint with the given path, or nil.
 func At(path []byte) *Endpoint {
 	for _, ep := range All {
 		if string(path) == ep.Path {
@@ -77,8 +77,9 @@ func At(path []byte) *Endpoint {
 	return nil
 }
 
-// Near returns the endpoint that an unknown path probably means, or nil. Such a path lacks the
-// version, ends in a slash, or repeats the version because the client's base URL already has it.
+// Near returns the endpoint that a client with an unknown path probably means, or nil. The path may
+// omit the version, end with a slash, or repeat the version because the client's base URL contains
+// it.
 func Near(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
@@ -96,19 +97,19 @@ func Near(path []byte) *Endpoint {
 	return nil
 }
 
-// ServedBy reports whether the model answers on the endpoint.
+// ServedBy reports whether the endpoint serves the model.
 func (ep *Endpoint) ServedBy(m *snapshot.Model) bool {
 	return m.Serves(ep.Path) || ep.listedAs != "" && m.Serves(ep.listedAs)
 }
 
-// BodyLimit returns the limit on the request body in bytes: the configuration's, or the key's if
-// that is smaller.
+// BodyLimit returns the maximum size of a request body in bytes: the configured limit or the key's
+// limit, whichever is smaller.
 func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
 	all := config.BodyLimits{RequestBody: f.Limits.RequestBody, UploadBody: f.Limits.UploadBody}
 	return min(ep.OwnLimit(all), ep.OwnLimit(key))
 }
 
-// OwnLimit returns the member of l that applies to the endpoint's bodies, or the maximum if it is
+// OwnLimit returns the limit of l that applies to the endpoint, or math.MaxInt64 if that limit is
 // not set.
 func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	n, more := l.RequestBody, ep.Wrapping
@@ -121,8 +122,8 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLarge returns the refusal of a body that is larger than the limit from OwnLimit or BodyLimit.
-// The refusal states the configured limit.
+// TooLarge returns the error for a body that exceeds most, a result of OwnLimit or BodyLimit. The
+// error states the configured limit.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -130,7 +131,7 @@ func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	return apierr.TooLarge(most)
 }
 
-// DialectAt returns a path's dialect: the dialect of the endpoint at the path or above it.
+// DialectAt returns the dialect of the endpoint whose path equals path or is a parent of it.
 func DialectAt(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -140,14 +141,14 @@ func DialectAt(path []byte) *Dialect {
 	return ChatDialect
 }
 
-// DialectOf is DialectAt for the path of a request.
+// DialectOf returns the dialect for the path of a request.
 func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	return DialectAt(path)
 }
 
-// textReply implements Reads for the endpoints whose answers are one document or a stream of
-// events, whichever was requested.
+// textReply implements Reads for endpoints that answer with a document or, if the client requested
+// a stream, with events.
 func textReply(reply Reply, asked bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
@@ -161,8 +162,8 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	return WrongType
 }
 
-// The expected number of tokens in an answer. Answers seldom reach a client's max_tokens, so
-// max_tokens counts only up to mostOutput.
+// If a request has no max_tokens, its answer is expected to have usualOutput tokens. Answers are
+// rarely as long as max_tokens allows, so max_tokens counts only up to mostOutput.
 const (
 	usualOutput = 256
 	mostOutput  = 2048
@@ -175,7 +176,6 @@ func expectedOutput(maxTokens int) int {
 	return min(maxTokens, mostOutput)
 }
 
-// noLimit is the TokenLimit of requests without a limit.
 type noLimit struct{}
 
 func (noLimit) TokenLimit() int                    { return -1 }

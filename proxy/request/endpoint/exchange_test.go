@@ -50,8 +50,7 @@ func form(fields ...string) (body, header string) {
 	return b.String(), "Content-Type: " + w.FormDataContentType()
 }
 
-// TestExchanges checks, for each endpoint, what the engine receives for a request and what the
-// client gets for the engine's reply.
+// TestExchanges checks the engine's request and the client's answer for each endpoint.
 func TestExchanges(t *testing.T) {
 	const json, events = "application/json", "text/event-stream"
 	heard, heardType := form("model", "hear", "language", "en", "file", "RIFFsound")
@@ -210,8 +209,8 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNewEndpoint checks that an endpoint that consists of one file gets all features of a call:
-// limits, errors in its dialect, engines and the answer.
+// TestNewEndpoint checks that an endpoint that is defined in a single file gets all features of a
+// call: limits, errors in its dialect, engines and the answer.
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +231,8 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// TestNear checks the hint for a path that misses an endpoint by its version or a slash.
+// TestNear checks which endpoint is suggested for a path without the version or with a trailing
+// slash.
 func TestNear(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/v1/chat/completions", "/v1/messages/": "/v1/messages",
@@ -248,8 +248,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestDialectAt checks that an error at a path has the dialect of the endpoint at or above the
-// path.
+// TestDialectAt checks that an error has the dialect of the endpoint at the path or at a parent of
+// the path.
 func TestDialectAt(t *testing.T) {
 	for path, want := range map[string]*endpoint.Dialect{
 		"/v1/messages": endpoint.DialectAt([]byte("/v1/messages")), "/v1/messages/none": endpoint.DialectAt([]byte("/v1/messages")), "/v1/messagesx": endpoint.ChatDialect, "/": endpoint.ChatDialect,
@@ -263,7 +263,7 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestAllHavePaths checks that each endpoint is found at its own path, so no two share one.
+// TestAllHavePaths checks that At finds each endpoint, so no two endpoints have the same path.
 func TestAllHavePaths(t *testing.T) {
 	for _, ep := range endpoint.All {
 		if endpoint.At([]byte(ep.Path)) != ep {
@@ -272,7 +272,7 @@ func TestAllHavePaths(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that the refusal of a large body names the configured limit, without the
+// TestTooLarge checks that the refusal of a large body names the configured limit, excluding the
 // bytes that the edge adds.
 func TestTooLarge(t *testing.T) {
 	for _, ep := range endpoint.All {

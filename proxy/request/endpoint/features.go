@@ -8,10 +8,10 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatFeature is the feature that every dialect that is translated to chat needs from an engine.
+// chatFeature is the feature that chat and the dialects translated to chat need from an engine.
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
-// FeaturesOf returns what a request needs from an engine.
+// FeaturesOf returns the features that a request needs from an engine.
 func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
 	c := p.Chat()
 	if c == nil {
@@ -37,7 +37,6 @@ func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
 	return f
 }
 
-// operationAtEngine returns the endpoint's name in engine profiles.
 func (ep *Endpoint) operationAtEngine() string {
 	switch ep.Path {
 	case completions.Path:

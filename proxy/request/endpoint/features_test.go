@@ -16,7 +16,7 @@ type asked struct {
 
 func (a asked) Chat() *chat.Request { return a.chat }
 
-// TestFeaturesOf checks what a request needs from an engine, depending on the request's members.
+// TestFeaturesOf checks the features that a request needs from an engine.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	base := upstreams.FeatureOf(config.OpChat)

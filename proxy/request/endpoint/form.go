@@ -27,7 +27,6 @@ var imageEdits = &Endpoint{
 	},
 }
 
-// editRequest is the codec of an image edit.
 type editRequest struct {
 	formRequest
 	own forward.Edit
@@ -44,7 +43,8 @@ func (r *editRequest) Unary(about Answer) Unary {
 	return a
 }
 
-// editAnswer is the Unary of an image edit. It may arrive before the end of the form.
+// editAnswer is the Unary of an image edit. The engine's response may arrive before the client's
+// form has ended.
 type editAnswer struct {
 	forwarded
 	form *body.Form
@@ -52,40 +52,39 @@ type editAnswer struct {
 
 func (a *editAnswer) PassesOn(Reply) bool { return a.form.Ended() }
 
-// formFields interprets the fields of a form. It also knows whether the client requested events.
+// formFields interprets the fields of a form. Stream reports whether the client requested a stream.
 type formFields interface {
 	body.Fields
 	Stream() bool
 }
 
-// formRequest is the common part of the codecs of forms. A form is checked while it is read, when
-// its first bytes may already have been sent to an engine.
+// formRequest is the common part of the codecs of forms. A form is checked while it is read, and
+// its beginning may already have been sent to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
-	operation string // the name of the operation in profiles
+	operation string // name of the operation in engine profiles
 	pool      upstreams.Pool
-	engine    *engine.Profile // the profile of the engine that the form is sent to
+	engine    *engine.Profile
 }
 
 func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
 	r.fields, r.operation, r.pool = fields, operation, pool
 }
 
-// Decode implements Request. It reads the start of the form.
+// Decode implements Request. It reads the beginning of the form.
 func (r *formRequest) Decode(in Input) error {
 	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
 	return r.form.ReadHead(in.Header.ContentType())
 }
 
-// formEnd adds a check after the last field of a form.
 type formEnd struct {
 	formFields
 	request *formRequest
 }
 
-// End implements body.Fields. A field that requests events may follow the file. If the form is by
-// then being sent to an engine without events, End refuses the form.
+// End implements body.Fields. The field that requests a stream may follow the file. If the form is
+// then already being sent to an engine that does not support streams, End refuses the form.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {
@@ -105,12 +104,12 @@ func noStreams() *apierr.Error {
 func (r *formRequest) Model() []byte { return r.fields.Model() }
 func (r *formRequest) Streams() bool { return r.fields.Stream() }
 
-// Check implements Request. The fields are checked as they arrive.
+// Check implements Request. It does not check the fields, which are checked as they arrive.
 func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
 }
 
-// Estimate implements Request. The edge does not estimate tokens of audio and images.
+// Estimate implements Request. The edge does not estimate the tokens of audio and images.
 func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
 func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
 func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }

@@ -11,21 +11,21 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These endpoints accept JSON, answer with JSON, and do not stream. The edge passes the JSON on and
-// changes only the model in it.
+// These endpoints accept JSON, answer with JSON, and do not stream. The edge forwards the JSON and
+// changes only the model name.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
 	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
 	images     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 
-// tracedContent is the traced operation of endpoints that make images and audio.
+// tracedContent is the operation name of endpoints that generate images and audio.
 const tracedContent = "generate_content"
 
-// passing makes an endpoint whose text is in the member prompt.
+// passing returns an endpoint whose text is in the member that the parameter prompt names.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		Path: path, Operation: operation, Traced: operation, // the conventions lack some of these
+		Path: path, Operation: operation, Traced: operation, // the GenAI conventions have no name for some of these
 		Dialect: withChatErrors(operation, prompt),
 	}
 	if operation == config.OpImages {
@@ -39,17 +39,15 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 	return ep
 }
 
-// ranking makes the endpoint's answers look the same for all engines.
+// ranking normalizes the answers of ep, so that they are the same for all engines.
 func ranking(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
 	return ep
 }
 
-// rerankRequest is the codec of a rerank request.
 type rerankRequest struct{ *passingRequest }
 
-// Fill implements Request.
 func (r *rerankRequest) Fill(to Target) (Sending, error) {
 	r.own.RankTexts(to.Upstream.Engine().Has(config.QuirkRanksTexts))
 	return r.passingRequest.Fill(to)
@@ -60,13 +58,13 @@ func (r *rerankRequest) Unary(about Answer) Unary {
 	return &rerankAnswer{&r.answer, &r.own.Rerank}
 }
 
-// rerankAnswer is the Unary of a ranking.
 type rerankAnswer struct {
 	*forwarded
 	asked *forward.Rerank
 }
 
-// PassesOn implements Unary. The first result is known only once all results are known.
+// PassesOn implements Unary. A rerank answer cannot be relayed, because its first result depends on
+// all results.
 func (a *rerankAnswer) PassesOn(Reply) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
@@ -85,14 +83,14 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is the common part of the codecs of JSON requests in which the edge reads little more
-// than the model.
+// jsonRequest is the common part of codecs that read little more than the model from a JSON
+// request.
 type jsonRequest struct {
 	held
 	request   *forward.Request
-	operation string // the name of the operation in profiles
+	operation string // name of the operation in engine profiles
 	pool      upstreams.Pool
-	rules     chat.ModelRules // the model's, with the context length of its engines
+	rules     chat.ModelRules // the model's rules, with the context length of its engines
 	answer    forwarded
 }
 
@@ -107,7 +105,7 @@ func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request. It expects no output tokens, because only completions have any.
+// Estimate implements Request. It expects no output tokens; completionRequest overrides it.
 func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -117,7 +115,6 @@ func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 
 func (r *jsonRequest) Limit() TokenLimit { return jsonLimit{r.request} }
 
-// jsonLimit is the TokenLimit of a JSON request.
 type jsonLimit struct{ *forward.Request }
 
 func (l jsonLimit) Context(rules *chat.ModelRules) int      { return rules.ContextLength }
@@ -149,8 +146,8 @@ func (r *jsonRequest) Chat() *chat.Request  { return nil }
 func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}
 
-// completions is POST /v1/completions, the legacy form of chat. A key that may use chat may use
-// completions, too.
+// completions is POST /v1/completions, the predecessor of chat. A key that may use chat may also
+// use completions.
 var completions = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,
@@ -165,7 +162,6 @@ var completions = &Endpoint{
 	},
 }
 
-// completionRequest is the codec of a completion.
 type completionRequest struct {
 	jsonRequest
 	own forward.Request
@@ -178,8 +174,8 @@ func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int)
 	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
 }
 
-// Fill implements Request. It sets the salt. Of all requests that are passed on, only completions
-// need a salt, because engines report cached tokens for them.
+// Fill implements Request. Among forwarded requests, only completions get a salt, because engines
+// report cached tokens for them.
 func (r *completionRequest) Fill(to Target) (Sending, error) {
 	r.own.SetSalt(to.Salt)
 	return r.jsonRequest.Fill(to)

@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// messagesEndpoint is POST /v1/messages, translated to chat and back.
+// messagesEndpoint is POST /v1/messages. It is translated to chat.
 var messagesEndpoint = &Endpoint{
 	Path:          "/v1/messages",
 	Operation:     config.OpMessages,
@@ -25,10 +25,10 @@ var messagesEndpoint = &Endpoint{
 	},
 }
 
-// messagesWriter adapts Messages to translatedDialect.
 type messagesWriter struct{ messages.Stream }
 
-// A request in the client's dialect is needed only while it is translated.
+// The parsed request in the client's dialect is needed only during the translation, so it has a
+// separate pool.
 var (
 	messagesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
 	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
@@ -60,8 +60,8 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
-// countTokens is POST /v1/messages/count_tokens. It returns an engine's own count if an engine has
-// a counter, otherwise an estimate. It does not fail if no engine can count.
+// countTokens is POST /v1/messages/count_tokens. It returns the count of an engine if one has a
+// counter, otherwise an estimate.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedAs:      "/v1/messages",

@@ -6,25 +6,23 @@ import (
 	"penstock/translate/forward"
 )
 
-// The media types of answers.
 const (
 	jsonType        = "application/json"
 	eventStreamType = "text/event-stream"
 	anyType         = "*/*"
 )
 
-// errTooLarge is the error for a reply that is larger than an answer may be.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn passes a large reply on as it arrives. The reply's format lets the client tell a truncated
-// reply from a complete one.
+// PassOn relays a large response while it arrives. The client can recognize a truncated response
+// from the response format.
 type PassOn struct {
-	relay  *forward.Relay // nil: the reply is not JSON
+	relay  *forward.Relay // nil: the response is not JSON
 	answer *forwarded
-	passed int // how many bytes have been passed on
+	passed int
 }
 
-// Append appends the client's bytes for a piece of the reply.
+// Append appends the client's bytes for one piece of the response.
 func (p *PassOn) Append(dst, piece []byte) ([]byte, error) {
 	if p.passed += len(piece); p.passed > translate.MaxAnswer {
 		return dst, errTooLarge
@@ -35,7 +33,7 @@ func (p *PassOn) Append(dst, piece []byte) ([]byte, error) {
 	return p.relay.Append(dst, piece)
 }
 
-// End ends the reply. It returns an error if the reply is truncated.
+// End ends the response. It returns an error if the response is truncated.
 func (p *PassOn) End() error {
 	if p.relay == nil {
 		return nil
@@ -43,7 +41,7 @@ func (p *PassOn) End() error {
 	return p.relay.End()
 }
 
-// Held returns roughly how many bytes of the reply are held, for the reply memory budget.
+// Held returns the approximate number of buffered response bytes.
 func (p *PassOn) Held() int {
 	if p.relay == nil {
 		return 0
@@ -51,7 +49,7 @@ func (p *PassOn) Held() int {
 	return p.relay.Held()
 }
 
-// Usage returns the token usage that the reply has reported so far.
+// Usage returns the token usage that the response has reported so far.
 func (p *PassOn) Usage() translate.Usage {
 	var u translate.Usage
 	if p.relay != nil {
@@ -60,24 +58,22 @@ func (p *PassOn) Usage() translate.Usage {
 	return p.answer.counted(u)
 }
 
-// noEstimate is the forwarded.estimate of an answer whose prompt is not estimated.
+// noEstimate is the value of forwarded.estimate if the prompt is not estimated.
 const noEstimate = -1
 
-// forwarded is the Unary of a JSON answer that is passed on.
+// forwarded is the Unary of a JSON answer that is forwarded.
 type forwarded struct {
 	model string
-	// estimate is the estimated number of prompt tokens for an answer that does not report its
-	// usage, or noEstimate.
+	// estimate is the estimated number of prompt tokens, or noEstimate. It is used if the answer
+	// does not contain usage.
 	estimate   int
-	completion bool // the answer must have choices
+	completion bool // whether the answer must have choices
 	vectors    forward.VectorForm
 	usage      translate.Usage
 }
 
-// begin prepares for the reply of one attempt.
 func (f *forwarded) begin(about *Answer) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
 
-// counted returns the token usage u that an answer reported, or the estimate if it reported none.
 func (f *forwarded) counted(u translate.Usage) translate.Usage {
 	if !u.Known && f.estimate != noEstimate {
 		return translate.Usage{Prompt: f.estimate, Estimated: true}
@@ -111,7 +107,8 @@ func (f *forwarded) passOn(isJSON bool) *PassOn {
 	return p
 }
 
-// Assembled implements Unary. Engines are never asked for a stream instead of JSON.
+// Assembled implements Unary. It is never called, because engines are not asked for a stream
+// instead of JSON.
 func (f *forwarded) Assembled() *answer.Options {
 	panic("BUG: an answer that is passed on is assembled")
 }
@@ -120,7 +117,6 @@ func (f *forwarded) MediaType() string        { return jsonType }
 func (f *forwarded) Usage() translate.Usage   { return f.usage }
 func (f *forwarded) Markup() translate.Markup { return 0 }
 
-// forwardedEvents is the Stream of events that are passed on.
 type forwardedEvents struct{ forward.Stream }
 
 func (*forwardedEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {

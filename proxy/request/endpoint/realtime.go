@@ -12,12 +12,11 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Realtime is GET /v1/realtime: sessions that transcribe speech, over WebSocket. Package realtime
-// moves the messages of a session. A session's call is an ordinary one whose body names the model
-// and whose exchange is a WebSocket connection. Realtime is not in All, because it accepts no POST.
+// Realtime is GET /v1/realtime: speech transcription sessions over WebSocket. Package realtime
+// transfers the messages of a session. Realtime is not in All, because it does not accept POST.
 var Realtime = &Endpoint{
 	Path: "/v1/realtime", Operation: config.OpRealtime, atEngine: config.OpRealtime,
-	Traced:  config.OpRealtime, // the conventions have no name for it yet
+	Traced:  config.OpRealtime, // the GenAI conventions have no name for this operation yet
 	Dialect: withChatErrors("realtime", ""),
 	New: func() Request {
 		r := new(Session)
@@ -35,7 +34,7 @@ type Session struct {
 	came    atomic.Int64
 }
 
-// Estimate implements Request. The edge does not estimate tokens of audio.
+// Estimate implements Request. The edge does not estimate the tokens of audio.
 func (*Session) Estimate(float64) (prompt, output int) { return 0, 0 }
 
 // Check implements Request.
@@ -45,7 +44,7 @@ func (r *Session) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return out, err
 }
 
-// Fill implements Request. It makes a new handshake for each engine.
+// Fill implements Request. Each engine gets a new handshake.
 func (r *Session) Fill(to Target) (Sending, error) {
 	profile := to.Upstream.Engine()
 	path := profile.Path(config.OpRealtime)
@@ -59,11 +58,11 @@ func (r *Session) Fill(to Target) (Sending, error) {
 	return Sending{Path: path, Reader: r.upgrade}, nil
 }
 
-// Upgrade returns the last handshake.
+// Upgrade returns the most recent handshake.
 func (r *Session) Upgrade() *http1.Upgrade { return r.upgrade }
 
-// Spend records that an engine has received audio, which is not kept. No other engine can replace
-// that engine after that.
+// Spend records that audio was sent to an engine. The edge does not store audio, so no other engine
+// can take over.
 func (r *Session) Spend() { r.spent.Store(true) }
 
 // Spent implements Request.

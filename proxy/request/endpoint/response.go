@@ -11,8 +11,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// AppendRequestID appends a new request id: "req_" and 26 base-32 characters, made from 128 random
-// bits. The operating system seeds the generator. Ids must be unique, but need not be secret.
+// AppendRequestID appends a new request id: "req_" and 26 base-32 characters from 128 random bits.
+// Ids must be unique but need not be secret, so a generator that the operating system has seeded is
+// sufficient.
 func AppendRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	var digits [26]byte
@@ -26,7 +27,7 @@ func AppendRequestID(dst []byte) []byte {
 
 const requestIDPrefix = "req_"
 
-// Names in fasthttp's canonical form, so that it need not convert them for each answer.
+// These names are in fasthttp's canonical form, which avoids converting them for each response.
 var (
 	headerRequestID    = []byte("Request-Id")
 	headerXRequestID   = []byte("X-Request-Id")
@@ -35,20 +36,20 @@ var (
 	overloaded         = []byte("Overloaded")
 )
 
-// HeaderDropped is the header that names what was omitted from a request.
+// HeaderDropped is the response header that names the parts of a request that were dropped.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// HeaderRetained is the header in answers to calls that are copied to an operator's sink (hooks
-// with after).
+// HeaderRetained is the response header that marks calls that are copied to an operator's sink
+// (hooks with after).
 const HeaderRetained = "X-Penstock-Retained"
 
-// DroppedToolCalls stands for tool calls that were omitted from an answer: those after the first,
-// if the request forbids parallel calls but the engine made some. A stream's head cannot name them,
-// because it has been sent by then.
+// DroppedToolCalls is the value of HeaderDropped if tool calls were dropped from the answer. If the
+// request forbids parallel calls, all tool calls after the first are dropped. A stream cannot
+// report this, because its headers have already been sent.
 const DroppedToolCalls = "answer:tool_calls"
 
-// CommonHeaders sets the headers of every answer. The request id has two headers because SDKs read
-// different ones.
+// CommonHeaders sets the headers of every response. The request id is sent in two headers, because
+// SDKs differ in which header they read.
 func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	h.SetCanonical(headerRequestID, id)
 	h.SetCanonical(headerXRequestID, id)
@@ -95,10 +96,10 @@ func (d *Dialect) WriteError(ctx *fasthttp.RequestCtx, e *apierr.Error, requestI
 	ctx.Response.SetBody(d.appendError(nil, e, string(requestID)))
 }
 
-// ErrorHeaders sets the headers that e requires.
+// ErrorHeaders sets the headers for e.
 func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if e.Status == apierr.StatusOverloaded {
-		h.SetStatusMessage(overloaded) // 529 is not registered, so fasthttp has no text for it
+		h.SetStatusMessage(overloaded) // 529 is not registered, so fasthttp has no status text for it
 	}
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -109,7 +110,7 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
-	if e.Quota != nil && !e.Quota.Held { // SDKs would retry within seconds, which is too soon
+	if e.Quota != nil && !e.Quota.Held { // SDKs would retry within seconds, which is too early
 		h.Set("X-Should-Retry", "false")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Responses is POST /v1/responses. It is stateless, and is translated to chat and back.
+// Responses is POST /v1/responses. It is stateless and translated to chat.
 var Responses = &Endpoint{
 	Path:          "/v1/responses",
 	Operation:     config.OpResponses,
@@ -22,8 +22,8 @@ var Responses = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// Preparation is Responses for a request that generates no output. Such a request is checked and
-// counted like any other, and its answer is a stream without output. Preparation has no path.
+// Preparation is Responses for a request with "generate": false. The request is checked and
+// counted, and its answer is a stream without output. Preparation has no separate path.
 var Preparation = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,
@@ -56,10 +56,10 @@ func appendNoOutput(dst []byte, r Request, about Answer) []byte {
 	return out
 }
 
-// responsesWriter adapts Responses to translatedDialect.
 type responsesWriter struct{ responses.Stream }
 
-// A request in the client's dialect is needed only while it is translated.
+// The parsed request in the client's dialect is needed only during the translation, so it has a
+// separate pool.
 var (
 	responsesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesWriter)} }}
 	responsesRequests = sync.Pool{New: func() any { return new(responses.Request) }}

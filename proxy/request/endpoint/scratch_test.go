@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// shout is an endpoint that exists only in tests: embeddings in capitals. This file and its line
-// in All are all that a new endpoint needs.
+// shout is an endpoint for tests: embeddings in capital letters. It shows that a new endpoint needs
+// only one file and one line in All.
 var shout = &Endpoint{
 	Path:      "/v1/shout",
 	Operation: config.OpEmbeddings,
@@ -40,7 +40,6 @@ func (a *shoutAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	return append(dst, bytes.ToUpper(out[len(dst):])...), err
 }
 
-// WithShout adds the endpoint to All for a test.
 func WithShout(t *testing.T) {
 	before := All
 	All = append(All[:len(All):len(All)], shout)

@@ -11,7 +11,7 @@ import (
 )
 
 // atSomeEngines returns the endpoints in config.SomeEngines. Requests and answers have the engine's
-// own format. The edge changes only the model in them.
+// format, and the edge changes only the model name.
 func atSomeEngines() (all []*Endpoint) {
 	for i := range config.SomeEngines {
 		if e := &config.SomeEngines[i]; e.Operation != config.OpRealtime { // see Realtime
@@ -21,7 +21,7 @@ func atSomeEngines() (all []*Endpoint) {
 	return all
 }
 
-// promptAt names the member with the text for the paths on which this member is not input.
+// promptAt maps a path to the member that contains the text, if that member is not input.
 var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func atSome(e *config.EngineEndpoint) *Endpoint {
@@ -35,7 +35,7 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 	return &Endpoint{
 		Path: e.Path, Operation: e.Operation, atEngine: e.AtEngine,
-		Traced:  e.AtEngine, // the conventions have no names for these operations yet
+		Traced:  e.AtEngine, // the GenAI conventions have no names for these operations yet
 		Dialect: withChatErrors(e.AtEngine, prompt),
 		New: func() Request {
 			r := &someEnginesRequest{countsTokens: e.Operation == config.OpTokenize}
@@ -46,13 +46,13 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 }
 
-// someEnginesRequest is the codec for requests to the endpoints in atSomeEngines.
+// someEnginesRequest is the codec of the endpoints in atSomeEngines.
 type someEnginesRequest struct {
 	passingRequest
-	countsTokens bool // no tokens are generated or charged
+	countsTokens bool // whether the engine only counts tokens, so that none are charged
 }
 
-// Check implements Request. It excludes engines that are known to lack the endpoint.
+// Check implements Request. It excludes engines that do not serve the endpoint.
 func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.passingRequest.Check(m, now)
 	if err != nil {
@@ -73,16 +73,15 @@ func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, e
 	return out, nil
 }
 
-// AtSomeEngines reports whether only some engines have the endpoint.
+// AtSomeEngines reports whether only some engines serve the endpoint.
 func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
 
-// AtNoEngine returns the refusal for a call to an endpoint that none of the model's engines has.
+// AtNoEngine returns the error for an endpoint that no engine of the model serves.
 func AtNoEngine() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound,
 		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
 }
 
-// notWhereStrict returns the error for an extension of the API if the edge is strict.
 func notWhereStrict() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }

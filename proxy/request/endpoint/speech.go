@@ -17,8 +17,9 @@ import (
 )
 
 // speech is POST /v1/audio/speech. It accepts JSON and returns audio, or events that contain audio.
-// The audio is passed on as it is generated. An HTTP/1.0 client could not tell truncated audio from
-// complete audio, so it gets the whole audio with its length. Events mark their own end.
+// The audio is relayed while it is generated. An HTTP/1.0 client could not recognize truncated
+// audio, so it gets the complete audio together with a Content-Length. A stream of events marks its
+// end.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
@@ -31,7 +32,6 @@ var speech = &Endpoint{
 	},
 }
 
-// speechRequest is the codec of a speech request.
 type speechRequest struct {
 	jsonRequest
 	own    audio.Speech
@@ -50,7 +50,8 @@ func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error)
 	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// AsksStream implements Request. Plain audio is not a stream of events.
+// AsksStream implements Request. It returns false if the client did not request events, because
+// plain audio is not a stream of events.
 func (r *speechRequest) AsksStream(p *engine.Profile) bool {
 	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
 }
@@ -60,7 +61,7 @@ func (r *speechRequest) Fill(to Target) (Sending, error) {
 	return r.jsonRequest.Fill(to)
 }
 
-// Reads implements Request. An engine may answer with plain audio although events were requested.
+// Reads implements Request. Even if events were requested, an engine may answer with plain audio.
 func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
 	switch isAudio := audioType(reply.Header("Content-Type")); {
 	case asked && isEventStream(reply):
@@ -92,18 +93,16 @@ func (r *speechRequest) Stream(about Answer) Stream {
 	return s
 }
 
-// speechEvents is the Stream of events that contain audio.
 type speechEvents struct{ forwardedEvents }
 
-// AppendBody implements Stream. The engine's reply is plain audio.
+// AppendBody implements Stream for plain audio.
 func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
 	return s.AppendSound(dst, piece), nil
 }
 
-// ErrNoAudio is the error for an empty reply where bytes are expected.
+// ErrNoAudio is the error for an empty audio response.
 var ErrNoAudio = errors.New("an answer without bytes")
 
-// speechAnswer is the Unary of audio.
 type speechAnswer struct {
 	*forwarded
 	mediaType string
@@ -122,7 +121,7 @@ func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 func (a *speechAnswer) PassesOn(Reply) bool { return false }
 func (a *speechAnswer) MediaType() string   { return a.mediaType }
 
-// audioStream is the Stream for plain audio, whose bytes the attempt passes on itself.
+// audioStream is the Stream of plain audio. The attempt relays the audio bytes itself.
 type audioStream struct{ mediaType string }
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
@@ -130,7 +129,7 @@ func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return d
 func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
-func (audioStream) Started() bool                                     { return true } // the stream starts with audio
+func (audioStream) Started() bool                                     { return true } // the first byte is audio
 func (audioStream) NextEngine()                                       {}
 func (audioStream) Finished() bool                                    { return false }
 func (audioStream) Done() bool                                        { return false }
@@ -141,8 +140,8 @@ func (audioStream) Ended()                                            {}
 func (audioStream) InBand() bool                                      { return false }
 func (s audioStream) MediaType() string                               { return s.mediaType }
 
-// audioType reports whether a 200 with this content type may be audio. It excludes only types that
-// are certain to be something else, because engines give audio many types, or none.
+// audioType reports whether a response with this Content-Type may be audio. It excludes only types
+// that cannot be audio, because engines send audio with many different types or without a type.
 func audioType(contentType []byte) bool {
 	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
 		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {

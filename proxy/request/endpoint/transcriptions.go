@@ -17,7 +17,7 @@ import (
 var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
-	Traced:    config.OpTranscriptions, // the conventions have no name for this operation yet
+	Traced:    config.OpTranscriptions, // the GenAI conventions have no name for this operation yet
 	Dialect:   withChatErrors("transcription", "file"),
 	Form:      true,
 	New: func() Request {
@@ -27,7 +27,6 @@ var transcriptions = &Endpoint{
 	},
 }
 
-// transcriptionRequest is the codec of a transcription.
 type transcriptionRequest struct {
 	formRequest
 	own audio.Transcription
@@ -38,7 +37,8 @@ func (r *transcriptionRequest) Decode(in Input) error {
 	return r.formRequest.Decode(in)
 }
 
-// Check implements Request. It excludes engines without events if the client requested events.
+// Check implements Request. If the client requested a stream, it excludes engines that do not
+// support streams.
 func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.formRequest.Check(m, now)
 	if err != nil || !r.own.Stream() {
@@ -56,8 +56,8 @@ func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked,
 	return out, nil
 }
 
-// Reads implements Request. An engine may answer with a whole transcript although a stream was
-// requested.
+// Reads implements Request. Even if a stream was requested, an engine may answer with a whole
+// transcript.
 func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 	form := textReply(reply, asked)
 	if form == Document {
@@ -75,7 +75,7 @@ func (r *transcriptionRequest) Unary(about Answer) Unary {
 	return a
 }
 
-// transcript is the Unary of a transcription: JSON or text.
+// transcript is the Unary of a transcription, in JSON or as text.
 type transcript struct {
 	forwarded
 	request *transcriptionRequest
@@ -83,12 +83,12 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text that may be truncated. It also refuses JSON if text was
-// requested, because such JSON is an error or comes from an engine that does not support the
-// format.
+// Append implements Unary. It refuses text of unknown length, which may be truncated. If the client
+// requested text, Append also refuses JSON, because the JSON is an error or the engine does not
+// support the requested format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
-	case !a.request.form.Ended(): // the requested format is still unknown
+	case !a.request.form.Ended(): // the requested format may still be unknown
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
 	case a.request.own.JSON():
 		return a.forwarded.Append(dst, body, reply)
@@ -106,10 +106,11 @@ func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 
 var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
 
-// ErrWrongType is the error for a reply that does not have the requested media type.
+// ErrWrongType is the error for a response whose Content-Type is not the requested one.
 var ErrWrongType = errors.New("the reply has another media type than requested")
 
-// PassesOn implements Unary. The requested format must be known, and the reply must have it.
+// PassesOn implements Unary. It returns true only if the requested format is known and the response
+// has this format.
 func (a *transcript) PassesOn(reply Reply) bool {
 	r := a.request
 	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))
@@ -126,13 +127,12 @@ func (r *transcriptionRequest) Stream(about Answer) Stream {
 	return s
 }
 
-// transcriptStream is the Stream of a transcript.
 type transcriptStream struct {
 	forwardedEvents
 	request *transcriptionRequest
 }
 
-// AppendBody implements Stream. The edge turns a whole transcript into a stream.
+// AppendBody implements Stream. It converts a whole transcript to events.
 func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {

@@ -14,32 +14,31 @@ import (
 	"penstock/translate/seal"
 )
 
-// translatedRequest is the codec for the dialects that are translated to chat and back.
+// translatedRequest is the codec of the dialects that are translated to chat.
 type translatedRequest struct {
 	chatBase
 	config  *snapshot.Snapshot
-	box     seal.Box // the box of the call's key
+	box     seal.Box // box for the call's key
 	dialect translatedDialect
-	counts  bool // the prompt is only counted, by an engine that reads the client's original body
+	counts  bool // whether an engine only counts the prompt, and reads the client's original body
 	decoded bool
 }
 
-// translatedDialect is the interface that a codec needs from a dialect. It belongs to one call at a
-// time.
+// translatedDialect is a dialect that is translated to chat. It belongs to one call at a time.
 type translatedDialect interface {
 	translate.Stream
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 	Release()
-	// Decode appends the chat request for a client's body.
+	// Decode appends the chat request for the client's body.
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
-	// Dropped names what was omitted from the request.
+	// Dropped names the parts of the request that were dropped.
 	Dropped() []string
-	// Locate rewords an error about the chat request in terms of the dialect.
+	// Locate converts an error about the chat request into an error about the client's request.
 	Locate(err error) error
-	// Describe prepares for one attempt's answer. The options are for an engine's stream that is
-	// assembled before it is translated.
+	// Describe prepares the codec for the answer of one attempt. o contains the options for
+	// assembling an engine's stream.
 	Describe(about *Answer, o *answer.Options)
-	// Recycle returns the codec to the pool of its dialect.
+	// Recycle returns the codec to the pool of the dialect.
 	Recycle(r *translatedRequest)
 }
 
@@ -52,20 +51,20 @@ func (r *translatedRequest) Decode(in Input) error {
 		RedactThinking: redactsThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.Private(),
 	}
-	if r.counts { // an engine's counter gets the body without the members that it refuses
+	if r.counts { // the engine's counter gets the body without the members that it would refuse
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
 		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
 	})
 	r.wantsStream, r.decoded = r.chat.Stream, true
-	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may need these bytes
+	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may need the client's bytes
 		in.Body.DropClient()
 	}
 	return err
 }
 
-// redactsThinking reports whether a Messages client enables the beta that redacts thinking in
+// redactsThinking reports whether a Messages client uses the beta feature that redacts thinking in
 // answers.
 func redactsThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
@@ -76,7 +75,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. A blob that names no model is bound only to the key.
+// Open implements chat.Opener. If model is empty, the blob is bound only to the key.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {
@@ -86,7 +85,7 @@ func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 		}
 		box = box.For(m.Config.ID)
 	}
-	if r.decoded { // opened again, from the same body, for an engine's counter
+	if r.decoded { // the blob is opened a second time, for an engine's token counter
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)

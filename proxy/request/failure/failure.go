@@ -18,27 +18,27 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Failure describes why an attempt or a call failed.
+// Failure describes why an attempt or a call has failed.
 type Failure struct {
 	API     *apierr.Error
-	Outcome upstreams.Outcome // what the upstream's health records
-	Result  observe.Outcome   // what the call's record says if this failure is final
-	Retry   bool              // another target may be tried, if nothing was committed
-	NotNow  bool              // the same engine may answer in a moment
-	Doubt   *upstreams.Doubt  // the refusal may be the engine's fault, so another engine is tried
-	Gone    bool              // the call leaves its engine, which vanished, stalled or was drained
-	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
-	Status  int               // of the engine's HTTP answer; 0: there was none
-	Failed  uint64            // hash of the engine's message in its 500 or 501; 0: none
-	Label   string            // the code in metrics and the log, if it differs from the error's code
+	Outcome upstreams.Outcome // outcome for the health of the upstream
+	Result  observe.Outcome   // outcome in the call's record, if this failure is final
+	Retry   bool              // whether another target may be tried before the commit
+	NotNow  bool              // whether the same engine may soon be able to answer
+	Doubt   *upstreams.Doubt  // non-nil if the engine may be at fault for the refusal
+	Gone    bool              // whether the call leaves the engine because it has vanished, is stalled or was drained
+	Cause   upstreams.Cause   // why the attempt failed; "" if the upstream is not to blame
+	Status  int
+	Failed  uint64 // hash of the error message of an engine's 500 or 501; 0: none
+	Label   string // code in metrics and the log; "": API.Code
 
-	About engineerror.Subject // what the engine refuses but may accept in another form
+	About engineerror.Subject // what the engine has refused but may accept in a different form
 }
 
-// Error implements error, so that a failure can be returned as an error.
+// Error implements error.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// Next returns the cause from which package retry decides the next step.
+// Next returns the cause for package retry.
 func (f *Failure) Next() retry.Cause {
 	switch {
 	case f.Gone:
@@ -63,8 +63,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether another engine may continue an answer that broke off because the
-// engine failed or the call left it.
+// EngineLost reports whether another engine may continue an answer that this failure has
+// interrupted.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -75,27 +75,27 @@ func (f *Failure) EngineLost() bool {
 	}
 }
 
-// Why a call is aborted.
+// These errors are the causes for which a call is canceled.
 var (
-	ErrClientGone = body.ErrClientGone // the client has closed its side
+	ErrClientGone = body.ErrClientGone // the client has closed its side of the connection
 	ErrDrained    = errors.New("the edge is shutting down")
 	ErrRevoked    = errors.New("the key was revoked")
 	ErrPanicked   = errors.New("panic")
 )
 
-// The status and the log codes for calls whose client has left or lost its permission.
+// StatusClientGone is the logged status of a call whose client has disconnected. The codes describe
+// why the client received no answer.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
-	codeRevoked      = "revoked" // the client was authorized when the call started
+	codeRevoked      = "revoked" // the key was valid when the call started
 )
 
-// upstreamFailed returns the error for an engine failure that the client cannot fix.
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
 
-// BadResponse returns the failure for an invalid answer from an engine.
+// BadResponse returns the failure for an invalid response of an engine.
 func BadResponse(cause error) *Failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
@@ -121,8 +121,8 @@ func BadResponse(cause error) *Failure {
 	return f
 }
 
-// GenerationTimeout returns the failure for an engine that exceeded a time limit, either the edge's
-// or its own. why names the limit.
+// GenerationTimeout returns the failure of an engine that exceeded a time limit. why names the
+// limit.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
 		API: &apierr.Error{
@@ -133,7 +133,7 @@ func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	}
 }
 
-// Stalled returns the failure of a call that leaves an engine that makes no progress.
+// Stalled returns the failure of a call that leaves a stalled engine.
 func Stalled() *Failure {
 	f := GenerationTimeout(upstreams.CauseStalled, nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
@@ -141,7 +141,7 @@ func Stalled() *Failure {
 }
 
 // EngineDown returns the failure of a call whose engine is down and silent
-// (upstreams.Health.Silent). The call leaves the engine as if its host had vanished.
+// (upstreams.Health.Silent). The call moves as if the engine's host had vanished.
 func EngineDown() *Failure {
 	return &Failure{
 		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
@@ -149,7 +149,7 @@ func EngineDown() *Failure {
 	}
 }
 
-// HandedOver returns the failure of a call that leaves an engine whose drain time is over.
+// HandedOver returns the failure of a call that leaves an engine whose drain time has passed.
 func HandedOver() *Failure {
 	return &Failure{
 		API: noHealthyRoute(RetrySoon), Cause: upstreams.CauseHandedOver,
@@ -172,7 +172,7 @@ func Internal(cause error) *Failure {
 	}
 }
 
-// FromAbort returns the failure of a call that was ended on purpose. The engine is not blamed.
+// FromAbort returns the failure of a canceled call. It does not count against the engine's health.
 func FromAbort(cause error) *Failure {
 	f := &Failure{Outcome: upstreams.OutcomeClientGone}
 	switch {
@@ -195,7 +195,7 @@ func FromAbort(cause error) *Failure {
 	return f
 }
 
-// FromExchange returns the failure for an error in an exchange with an engine.
+// FromExchange returns the failure for an error of an exchange with an engine.
 func FromExchange(err error) *Failure {
 	f := fromTransport(err)
 	f.Gone = errors.Is(err, http1.ErrHostVanished)
@@ -216,7 +216,7 @@ func fromTransport(err error) *Failure {
 		}
 		return FromAbort(f.Err)
 	case http1.Timeout:
-		if f.Clock != http1.ClockConnect { // the connect limit is the only one that runs before the request is sent
+		if f.Clock != http1.ClockConnect { // only the connect limit applies before the request is sent
 			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
@@ -229,14 +229,14 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host vanished, so this is not an invalid answer
+			b.Outcome = upstreams.OutcomeUnreachable // the host has vanished, so the response does not count as invalid
 		}
 		return b
 	}
 }
 
-// howUnreachable says what happened to the connection. It distinguishes an engine that was never
-// reached from one that was killed while it worked.
+// howUnreachable describes what happened to the connection: the engine was never reached, or it was
+// lost while it was working.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -265,8 +265,8 @@ func FromClient(err error) *Failure {
 	return f
 }
 
-// FromAcquire returns the failure for a pick that found no slot. room is how long a client should
-// wait for a slot in a full pool. target is the time until any engine accepts calls.
+// FromAcquire returns the failure of a call for which no slot was found. room is the Retry-After if
+// the pool is full. target is the time until an engine will accept calls.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -275,8 +275,8 @@ func FromAcquire(err error, room, target time.Duration) *Failure {
 	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
 }
 
-// poolFull returns the refusal for a full pool. For a full vision pool the error has the metadata
-// that the contract requires.
+// poolFull returns the error for a full pool. If a vision pool is full, the error contains the
+// metadata that the contract requires.
 func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
 	e := apierr.New(429, apierr.CodeCapacityFull, "")
@@ -292,7 +292,8 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	return e
 }
 
-// fullText says that slots are in use, or are unusable because their engines do not answer probes.
+// fullText states that all slots are in use, or that some cannot be used because their engines do
+// not answer probes.
 func fullText(full *routing.FullError) string {
 	slots, numbers := "slots", ""
 	if full.Pool == upstreams.PoolVision {
@@ -308,8 +309,8 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf returns why an exchange failed, or why its answer could not be read. The error itself
-// stays out of the log, because network errors contain addresses.
+// causeOf returns why an exchange has failed or its response is invalid. The log contains this
+// cause instead of the error, because network errors contain addresses.
 func causeOf(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
@@ -330,7 +331,7 @@ func causeOf(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongType returns the failure of an engine whose answer does not have the requested media type.
+// WrongType returns the failure for a response whose Content-Type is not the requested one.
 func WrongType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
@@ -338,7 +339,7 @@ func WrongType(cause error) *Failure {
 }
 
 // FromStatus returns the failure for an engine's refusal: a status other than 200, or an error
-// event before anything was committed.
+// event before the commit.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
 	f := &Failure{
@@ -349,7 +350,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
 		f.Cause, f.About = upstreams.CauseRejected, e.Subject
 		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
-			f.Label = apierr.CodeRejectedByEngine // an engine's own code must not become a label
+			f.Label = apierr.CodeRejectedByEngine // an engine's error code must not become a label
 		}
 	case status == 429:
 		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.Limited, true
@@ -380,15 +381,15 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 			f.Failed = e.Gist(status)
 		}
 		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
-	default: // 402, 415, 424, redirects, 101, 204 and all others that cannot answer a generation
+	default: // 402, 415, 424, redirects, 101, 204 and others
 		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	}
 	return f
 }
 
-// NoEndpoint returns the failure of a call to an engine that lacks the endpoint. Another engine may
-// have the endpoint. A later retry at the same engine does not help, and the failure says nothing
-// about the engine's other endpoints.
+// NoEndpoint returns the failure of a call to an engine that does not serve the endpoint. Another
+// engine may serve it, so the call may move. A retry at the same engine would not help. The failure
+// does not affect calls to other endpoints of the engine.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -397,8 +398,6 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected returns a cleaned copy of an engine's complaint about the request, so that the client
-// can fix the request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -421,8 +420,8 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 	return a
 }
 
-// FromStreamError returns the failure for an error event in a stream, whose status is 200. An
-// error that is the client's fault keeps the engine's message.
+// FromStreamError returns the failure for an error event in a stream with status 200. If the error
+// is the client's fault, the client gets the engine's message.
 func FromStreamError(e *engineerror.Error) *Failure {
 	status := e.Status
 	if status == 0 {
@@ -438,7 +437,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// ExplainOverflow rewrites the failure for a prompt that leaves fewer than least tokens of the
+// ExplainOverflow rewrites the error message if the prompt leaves fewer than least tokens of the
 // context for the answer.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
@@ -451,12 +450,12 @@ func (f *Failure) ExplainOverflow(least, context int) {
 			"Please reduce the length of the input messages.", context, o.Prompt)
 	}
 	if o.Prompt <= context {
-		o.Prompt += least // the reported numbers must exceed the context
+		o.Prompt += least // agents must see a sum that exceeds the context
 	}
 	o.Answer, o.Max = 0, context
 }
 
-// Poisoned returns the failure of a call whose body has brought down two engines.
+// Poisoned returns the failure of a call whose body has killed two engines.
 func Poisoned() *Failure {
 	return &Failure{
 		API: apierr.New(502, apierr.CodeUpstreamFailed,
@@ -465,8 +464,8 @@ func Poisoned() *Failure {
 	}
 }
 
-// HookUnavailable returns the failure of a call for which a hook gave no decision, if the operator
-// wants such calls to be refused. No engine was asked.
+// HookUnavailable returns the failure of a call whose hook has failed, if the operator wants these
+// calls to be refused.
 func HookUnavailable(cause upstreams.Cause) *Failure {
 	f := &Failure{
 		API: apierr.HookUnavailable(limit.Jitter(RetrySoon)), Cause: cause,
@@ -478,7 +477,7 @@ func HookUnavailable(cause upstreams.Cause) *Failure {
 	return f
 }
 
-// RefusedByHook returns the failure of a call that a hook refuses with its own status and message.
+// RefusedByHook returns the failure of a call that a hook has refused.
 func RefusedByHook(status int, message string) *Failure {
 	return &Failure{
 		API:     apierr.RefusedByHook(status, message, limit.Jitter(RetrySoon)),
@@ -486,12 +485,12 @@ func RefusedByHook(status int, message string) *Failure {
 	}
 }
 
-// codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. Engines never
-// cause this code.
+// codeReplyMemory is the error code if no memory is left for the engine's response. Engines do not
+// return this code.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory returns the failure of an attempt if no memory is left for its reply. Another
-// engine's reply would find no memory either.
+// NoReplyMemory returns the failure of an attempt if no memory is left for the response. The call
+// is not retried, because the memory would be missing for the response of another engine as well.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestUnreachable checks that the message about an engine that does not answer depends on what
-// happened to the connection, while the code does not.
+// TestUnreachable checks that the error message for an unreachable engine depends on what happened
+// to the connection, and that the error code does not.
 func TestUnreachable(t *testing.T) {
 	for reason, want := range map[string]string{
 		http1.ReasonConnect: "The engine could not be reached.",

@@ -9,8 +9,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestFullText checks the refusal for lack of a slot. The refusal must mention engines that do not
-// answer their probes. For images it must also have the numbers that the contract requires.
+// TestFullText checks the error for a full pool. The error must mention engines that do not answer
+// probes. If the request contains images, the error must contain the numbers that the contract
+// requires.
 func TestFullText(t *testing.T) {
 	for _, c := range []struct {
 		pool   upstreams.Pool

@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestMeanings checks what each failure means to the client, the upstream's health and package
-// retry.
+// TestMeanings checks how each failure is classified for the client, the health of the upstream and
+// package retry.
 func TestMeanings(t *testing.T) {
 	status := func(n int) *Failure { return FromStatus(n, &engineerror.Error{Message: "m"}, 0) }
 	exchange := func(f http1.Failure) *Failure { return FromExchange(&f) }
@@ -86,8 +86,8 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// TestFromAcquire checks that a pick without a slot becomes a 429 with a wait if engines are full,
-// and a 503 if no engine is available.
+// TestFromAcquire checks that a call that finds no slot gets a 429 with a Retry-After if all
+// engines are full, and a 503 if no engine is available.
 func TestFromAcquire(t *testing.T) {
 	vision := &routing.FullError{Pool: upstreams.PoolVision, Capacity: routing.Capacity{Active: 2, Total: 2}}
 	for _, tt := range []struct {
@@ -111,7 +111,7 @@ func TestFromAcquire(t *testing.T) {
 	}
 }
 
-// TestReadRetryAfter checks seconds, dates and unreadable values.
+// TestReadRetryAfter checks Retry-After headers that contain seconds, a date or a malformed value.
 func TestReadRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for given, want := range map[string]time.Duration{
@@ -124,9 +124,8 @@ func TestReadRetryAfter(t *testing.T) {
 	}
 }
 
-// TestExplainOverflow checks the message that makes agents shorten a conversation. It must state
-// the numbers of the engine with the longest context. These must never look as if the prompt
-// fitted.
+// TestExplainOverflow checks the message that makes agents shorten a conversation. It must contain
+// the numbers for the engine with the longest context, and must never imply that the prompt fits.
 func TestExplainOverflow(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, answer, most, context int

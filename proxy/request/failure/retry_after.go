@@ -10,24 +10,25 @@ import (
 	"penstock/upstreams"
 )
 
-// The values of Retry-After if the engine sends none, and the maximum value.
+// The first two are the values of Retry-After if an engine does not send one. retryMax is the
+// maximum value.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second
 	retryMax   = time.Minute
 )
 
-// httpDate is the format of a date in a header (RFC 9110, 5.6.7). time.RFC1123 would accept any
-// three letters as a time zone.
+// httpDate is the format of dates in headers (RFC 9110, 5.6.7). time.RFC1123 would accept any
+// three-letter time zone.
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// RetryAfter parses a Retry-After header: seconds or a date. It returns zero for an empty or
-// unreadable header.
+// RetryAfter parses a Retry-After header, which is a number of seconds or a date. It returns 0 if
+// the header is empty or malformed.
 func RetryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
 	}
-	// For a number out of range, Atoi returns the nearest number in range.
+	// If the number is out of range, Atoi returns the nearest number that is in range.
 	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
 	}
@@ -37,7 +38,7 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// FullRetryAfter returns the Retry-After for a refusal because a model's pool is full.
+// FullRetryAfter returns the Retry-After for a full pool of a model.
 func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second
@@ -45,7 +46,7 @@ func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	return RetrySoon
 }
 
-// seconds returns a delay in words, rounded like the Retry-After header.
+// seconds formats a delay. It rounds up, like the Retry-After header.
 func seconds(d time.Duration) string {
 	n := int((d + time.Second - 1) / time.Second)
 	if n <= 1 {

@@ -28,20 +28,21 @@ type Client struct {
 }
 
 const (
-	// maxConns is the maximum number of questions to one host at once. Further questions wait, and
-	// the wait counts towards their timeout.
+	// maxConns is the maximum number of connections to one host. If all of them are in use,
+	// questions wait, and the wait counts against their timeout.
 	maxConns  = 256
 	idleConns = 64
 	idleTime  = 30 * time.Second
 
 	maxHead = 64 << 10
-	// wrapping is the maximum number of bytes that an answer may have in addition to a body.
+	// wrapping is how many bytes an answer may have in addition to a body.
 	wrapping = 4 << 10
-	// firstRead is the size of the buffer that every answer gets. It is not counted.
+	// firstRead is the initial buffer size for an answer. These bytes do not count against the
+	// memory limit.
 	firstRead = 4 << 10
 )
 
-// NewClient returns a client whose metrics are in set.
+// NewClient returns a Client that registers its metrics in set.
 func NewClient(set *metrics.Set) *Client {
 	dialer := &net.Dialer{KeepAlive: idleTime}
 	return &Client{metrics: set, http: newHTTP(dialer.DialContext), sockets: newHTTP(
@@ -64,7 +65,7 @@ func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, 
 			IdleConnTimeout:     idleTime,
 			DisableCompression:  true, MaxResponseHeaderBytes: maxHead,
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 alone
+			TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // disables HTTP/2
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -90,8 +91,7 @@ func socketOf(address string) (file string, err error) {
 	return string(b), err
 }
 
-// Undecided returns, sorted by name, the hooks that gave no decision on some question in the last
-// minute.
+// Undecided returns the hooks that failed in the last minute, sorted by name.
 func (c *Client) Undecided(now time.Time) []Failures[Failure] { return c.recent.Failures(now) }
 
 // Close closes the idle connections.
@@ -100,13 +100,13 @@ func (c *Client) Close() {
 	c.sockets.CloseIdleConnections()
 }
 
-// Failure says that a hook gave no valid answer. It is an error.
+// Failure is the error of a hook that gave no valid answer.
 type Failure struct {
 	Cause  upstreams.Cause
-	Detail Detail // set for CauseHookAnswer
+	Detail Detail // set if Cause is CauseHookAnswer
 }
 
-// Error implements error. It holds no text of the question or the answer.
+// Error implements error. The text contains no part of the question or the answer.
 func (f *Failure) Error() string {
 	if f.Detail == "" {
 		return "the hook failed: " + string(f.Cause)
@@ -114,28 +114,28 @@ func (f *Failure) Error() string {
 	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Words()
 }
 
-// Errors from Ask that do not blame the hook.
+// Errors of Ask for which the hook is not to blame.
 var (
 	ErrLeft   = errors.New("the call has ended")
 	ErrMemory = errors.New("no memory for the answer")
 )
 
-// Memory is the budget for the memory used by answers.
+// Memory limits the memory of answers.
 type Memory interface {
 	Reserve(n int64) bool
 	Discard(n int64)
 }
 
-// Call is what Ask needs from a call.
+// Call describes a call to Ask.
 type Call struct {
-	Left     <-chan struct{} // closed when the call ends
-	Deadline time.Time       // the whole call's deadline; zero: none
-	MaxBody  int64           // the maximum length of a body
+	Left     <-chan struct{} // closed when the call is canceled
+	Deadline time.Time       // deadline of the call; zero: none
+	MaxBody  int64
 	Memory   Memory
 }
 
-// Ask asks a hook and calls use with the decision, whose body is valid only until use returns. Ask
-// returns the error from use, a *Failure if the hook is to blame, or ErrLeft or ErrMemory.
+// Ask asks a hook and calls use with the decision. The body of the decision is valid until use
+// returns. Ask returns the error of use, a *Failure of the hook, ErrLeft or ErrMemory.
 func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) error) error {
 	begun := time.Now()
 	deadline := begun.Add(h.Timeout.D())
@@ -171,11 +171,10 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	return err
 }
 
-// maxTries is the maximum number of times that one question is sent. A question is sent again only
-// if its connection had been used before, because the hook may have closed it meanwhile.
+// maxTries is how often a question is sent. It is sent again only after a reused connection has
+// failed, because the hook may have closed that connection while it was idle.
 const maxTries = 3
 
-// post sends the question and reads the answer.
 func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answer) error {
 	var reply *http.Response
 	client, url := c.at(h.Before)
@@ -213,8 +212,7 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 	return to.read(reply.Body, reply.ContentLength)
 }
 
-// causeOf returns the error for the call's end or for the hook's timeout if one of these caused
-// err, otherwise err.
+// causeOf returns ErrLeft or a timeout if err occurred because ctx has ended, otherwise err.
 func causeOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -243,7 +241,6 @@ func (c *Client) count(h *config.Hook, result string) {
 	c.metrics.GetOrCreateCounter(`penstock_hook_decisions_total{hook="` + h.Name + `",result="` + result + `"}`).Inc()
 }
 
-// answer is a hook's answer while it is read and used.
 type answer struct {
 	memory Memory
 	most   int64
@@ -251,7 +248,7 @@ type answer struct {
 	bytes  []byte
 }
 
-// read reads the whole answer. announced is its length, or negative if that is unknown.
+// read reads the hook's answer. If announced is negative, the length is unknown.
 func (a *answer) read(from io.Reader, announced int64) error {
 	if announced > a.most {
 		return Misunderstood(DetailTooLong)
@@ -276,7 +273,6 @@ func (a *answer) read(from io.Reader, announced int64) error {
 	}
 }
 
-// grow doubles the buffer.
 func (a *answer) grow() error {
 	n := int64(2 * cap(a.bytes))
 	if !a.memory.Reserve(n) {
@@ -293,19 +289,14 @@ func (a *answer) release() {
 	a.bytes, a.held = nil, 0
 }
 
-// leaving is a context that ends when a call ends.
 type leaving struct{ left <-chan struct{} }
 
-// Deadline implements context.Context.
 func (leaving) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-// Done implements context.Context.
 func (l leaving) Done() <-chan struct{} { return l.left }
 
-// Value implements context.Context.
 func (leaving) Value(any) any { return nil }
 
-// Err implements context.Context.
 func (l leaving) Err() error {
 	select {
 	case <-l.left:

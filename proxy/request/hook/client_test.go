@@ -22,7 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// budget is a Memory that counts.
 type budget struct {
 	most       int64
 	held, peak atomic.Int64
@@ -40,7 +39,7 @@ func (b *budget) Reserve(n int64) bool {
 
 func (b *budget) Discard(n int64) { b.held.Add(-n) }
 
-// rig holds a hook whose answers a test chooses, and the client that asks the hook.
+// rig consists of a hook, whose answers the test chooses, and the client that asks the hook.
 type rig struct {
 	client  *Client
 	metrics *metrics.Set
@@ -78,7 +77,7 @@ func (r *rig) ask(q *Question) (Decision, error) {
 	return d, err
 }
 
-// wantCause checks that an error blames the hook with the given cause, and shows no text of an
+// wantCause checks that an error blames the hook with the given cause, and contains no text of an
 // answer.
 func wantCause(t *testing.T, err error, cause upstreams.Cause) {
 	t.Helper()
@@ -183,8 +182,8 @@ func TestAskUnreachable(t *testing.T) {
 	wantCause(t, err, upstreams.CauseHookUnreachable)
 }
 
-// TestAskEnds checks that a wait ends at the hook's timeout, at the call's deadline, and when the
-// client leaves. The hook sends half an answer and then nothing.
+// TestAskEnds checks that waiting for a hook ends at the hook's timeout, at the call's deadline,
+// and when the client disconnects. The hook sends half an answer and then stops.
 func TestAskEnds(t *testing.T) {
 	asked, end := make(chan struct{}, 8), make(chan struct{})
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -194,7 +193,7 @@ func TestAskEnds(t *testing.T) {
 		<-end
 	})
 	defer close(end)
-	wait := func() { // the hook is asked before the time is up
+	wait := func() { // waits until the hook has the question
 		t.Helper()
 		select {
 		case <-asked:
@@ -245,9 +244,9 @@ func TestAskMemory(t *testing.T) {
 	}
 }
 
-// TestAskLetsBodyGo checks that nothing reads the body after Ask has returned, even if the hook
-// answers without having read the body. The body's memory may belong to another call by then. The
-// race detector fails the test if the body is still read.
+// TestAskLetsBodyGo checks that the body is not read after Ask has returned, even if the hook
+// answers without reading the body. The body's memory may then belong to another call. The race
+// detector would report the read.
 func TestAskLetsBodyGo(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })
 	var all sync.WaitGroup
@@ -255,7 +254,7 @@ func TestAskLetsBodyGo(t *testing.T) {
 		all.Go(func() {
 			body := bytes.Repeat([]byte("a"), 1<<20)
 			for range 5 {
-				_, _ = r.ask(&Question{Body: body}) // fails if the connection was cut while the body was sent
+				_, _ = r.ask(&Question{Body: body}) // fails if the connection was closed while the body was sent
 				for i := range body {
 					body[i]++
 				}
@@ -265,7 +264,7 @@ func TestAskLetsBodyGo(t *testing.T) {
 	all.Wait()
 }
 
-// TestAskAgain checks that a connection that the hook has closed while it was idle is replaced.
+// TestAskAgain checks that Ask replaces a connection that the hook has closed while it was idle.
 func TestAskAgain(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })
 	for range 20 {

@@ -8,45 +8,42 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Action is what a hook decides about a call.
+// Action is the action that a hook chooses for a call.
 type Action uint8
 
 // The actions.
 const (
 	Allow   Action = iota // the call continues unchanged
-	Refuse                // the client gets Status and Message
-	Rewrite               // Body replaces the request's body
-	Route                 // the call continues as one for Model
+	Refuse                // the call is refused with Status and Message
+	Rewrite               // Body replaces the request body
+	Route                 // the call continues with the model Model
 )
 
 var actionWords = [...]string{Allow: "allow", Refuse: "refuse", Rewrite: "rewrite", Route: "route"}
 
-// String returns the action's word in answers and metrics.
+// String returns the name of the action in answers and metrics.
 func (a Action) String() string { return actionWords[a] }
 
-// Decision is a hook's answer. Its body is a slice of the parsed answer.
+// Decision is a hook's answer. Its strings and bytes may share memory with the parsed answer.
 type Decision struct {
 	Action  Action
-	Status  int    // of a refusal
-	Message string // of a refusal, for the client
-	Body    []byte // a JSON object
-	Model   string // an id or an alias
+	Status  int
+	Message string
+	Body    []byte // for Rewrite; a JSON object
+	Model   string // for Route; an id or an alias
 }
 
-// The status and the message of a refusal that does not specify them.
 const (
 	usualStatus  = 403
 	usualMessage = "The request is not allowed here."
 )
 
-// maxMessage is the maximum length of a refusal's message, in bytes.
 const maxMessage = 2 << 10
 
-// Statuses returns the statuses that a hook may choose for a refusal. Clients know how to handle
-// these, and none has a special meaning for SDKs, except that they retry after a 429.
+// Statuses returns the statuses that a hook may use for a refusal. All clients handle them. SDKs
+// give none of them a special meaning, except that they retry after a 429.
 func Statuses() []int { return []int{400, 403, 422, 429, 451} }
 
-// The members of an answer.
 const (
 	memberAction = iota
 	memberStatus
@@ -58,15 +55,16 @@ const (
 
 var memberNames = []string{"action", "status", "message", "body", "model"}
 
-// membersOf lists, for each action, the members that an answer may have beside the action.
+// membersOf contains, for each action, the members that an answer may have in addition to action.
 var membersOf = [...][]int{
 	Allow: {}, Refuse: {memberStatus, memberMessage}, Rewrite: {memberBody}, Route: {memberModel},
 }
 
-// Parse parses an answer. It accepts only what README.md describes: an unknown member, a member of
-// another action or a value out of bounds makes the answer invalid, because a guess could let a
-// call pass that should have been refused. The detail says what is wrong, and is empty if the
-// answer is valid. It contains no text of the answer, which may contain a prompt.
+// Parse parses an answer. It accepts only the format that README.md describes. An answer is invalid
+// if it contains an unknown member, a member that belongs to another action, or an invalid value.
+// If Parse ignored such mistakes, it might admit a call that the hook wanted to refuse. If the
+// answer is valid, the Detail is "". It never contains text of the answer, which may contain a
+// prompt.
 func Parse(answer []byte) (Decision, Detail) {
 	var doc jsonx.Doc
 	if doc.Parse(answer, jsonx.Options{Record: 1}) != nil {
@@ -107,7 +105,6 @@ func Parse(answer []byte) (Decision, Detail) {
 	return d, ""
 }
 
-// read reads the members of the decision's action. It returns what is wrong with them.
 func (d *Decision) read(members *[memberCount]jsonx.Value) Detail {
 	switch d.Action {
 	case Refuse:

@@ -73,7 +73,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that another parser reads the same from every answer that Parse accepts.
+// FuzzParse compares Parse with a second parser for every answer that Parse accepts.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"action":"allow"}`, `{"action":"refuse","status":403,"message":"no"}`, `{"action":"rewrite","body":{"a":[1]}}`,

@@ -2,10 +2,11 @@ package hook
 
 import "penstock/upstreams"
 
-// Detail is a mistake in a hook's answer, for the author of the hook. The empty detail means none.
+// Detail is a mistake in a hook's answer, reported to the author of the hook. "" means that there
+// is no mistake.
 type Detail string
 
-// The mistakes.
+// These are the possible mistakes.
 const (
 	DetailTooLong        Detail = "too_long"
 	DetailBreaksOff      Detail = "breaks_off"
@@ -24,10 +25,10 @@ const (
 	DetailUploadReplaced Detail = "upload_replaced"
 )
 
-// Explained is a detail in an operator's words.
+// Explained describes a Detail for operators.
 type Explained struct {
 	Detail  Detail
-	Words   string // in a sentence
+	Words   string // text that completes a sentence
 	Meaning string
 }
 
@@ -49,10 +50,10 @@ var details = []Explained{
 	{DetailUploadReplaced, "it rewrites an upload", "Uploads have no JSON, so a `rewrite` cannot replace them."},
 }
 
-// Details returns all details.
+// Details returns all possible details with their texts.
 func Details() []Explained { return details }
 
-// Words returns the detail as a phrase for a sentence, or "" for the empty detail.
+// Words returns the text of the detail, or "".
 func (d Detail) Words() string {
 	for _, e := range details {
 		if e.Detail == d {
@@ -62,5 +63,5 @@ func (d Detail) Words() string {
 	return ""
 }
 
-// Misunderstood blames a hook for a mistake in its answer.
+// Misunderstood returns the Failure for a hook whose answer contains a mistake.
 func Misunderstood(d Detail) *Failure { return &Failure{Cause: upstreams.CauseHookAnswer, Detail: d} }

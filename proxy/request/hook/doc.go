@@ -1,22 +1,20 @@
-// Package hook asks an operator's own service, before any engine, how to handle a call (hooks in
+// Package hook asks an operator's services about a call before the call reaches an engine (hooks in
 // the configuration). README.md defines the questions and answers.
 //
-// This package sends questions and parses answers. Package call decides what an answer means for
-// the call (hooks.go there).
+// Package call applies the answers.
 //
 // # Design
 //
-// A question is one POST of JSON by a plain net/http client: without a proxy, without redirects and
-// without compression. The number of connections to each host is limited. If a reused connection
-// breaks, the question is asked again on another connection, because the server may have closed the
-// first one while it was idle.
+// A question is one POST with JSON, sent by net/http without a proxy, redirects or compression. The
+// number of connections to each host is limited. If a reused connection fails, the question is sent
+// again on another connection, because the server may have closed the first one while it was idle.
 //
-// The request's body is sent without being copied. net/http may still read the body after it has
-// returned an answer or an error, but the call then reuses the body's memory. The body's reader is
-// therefore cut off before Ask returns (question.end).
+// The request body is sent without copying it. net/http may still read the body after it has
+// returned a response or an error. At that time, the call may already reuse the memory. Ask
+// therefore detaches the reader from the body before it returns (question.end).
 //
-// An answer may be as long as a request body, plus its wrapping. Its bytes beyond a small buffer
-// count against limits.body_memory.
+// An answer may be as long as a request body plus its JSON wrapper. If it exceeds a small buffer,
+// its bytes count against limits.body_memory.
 //
-// Errors name a cause from a closed set. They contain no text of a question or an answer.
+// Errors have a cause from a fixed set. They never contain text of a question or an answer.
 package hook

@@ -9,23 +9,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// version is the version of the question format. It changes only if an old hook would misunderstand
-// a new question; new members do not change it.
+// version is the version of the question format. It changes only if an older hook would
+// misunderstand a question. Adding members does not change it.
 const version = "1"
 
-// Question is what a hook is told about a call.
+// Question describes a call to a hook.
 type Question struct {
 	RequestID    string
-	Endpoint     string // the path
-	Model        string // its id
-	Key          string // the key's id; empty: the edge asks for no keys
-	PromptTokens int    // estimated
-	BodyBytes    int64  // size of the request's body, decompressed; 0: unknown
+	Endpoint     string
+	Model        string
+	Key          string
+	PromptTokens int   // estimated
+	BodyBytes    int64 // size of the decompressed request body; 0: unknown
 	Stream       bool
-	Body         []byte // JSON; nil: the hook does not get the body
+	Body         []byte // JSON; nil: the hook does not receive the body
 }
 
-// pieces returns the question's JSON in pieces. The body is one piece.
+// pieces returns the question as JSON. The body is one of the pieces and is not copied.
 func (q *Question) pieces(hook string) [][]byte {
 	head := append(make([]byte, 0, 512), `{"version":`+version+`,"hook":`...)
 	head = jsonx.AppendStringS(head, hook)
@@ -49,14 +49,13 @@ func (q *Question) pieces(hook string) [][]byte {
 	return [][]byte{append(head, `,"body":`...), q.Body, {'}'}}
 }
 
-// question is a question that is being sent. net/http may read it on another goroutine, and even
-// after the answer has arrived.
+// question is a question that is being sent. net/http may read it on another goroutine, even after
+// it has returned.
 type question struct {
 	mu     sync.Mutex
-	pieces [][]byte // nil: it has ended
+	pieces [][]byte // nil after end
 }
 
-// size returns the number of bytes.
 func (q *question) size() (n int64) {
 	for _, p := range q.pieces {
 		n += int64(len(p))
@@ -64,27 +63,24 @@ func (q *question) size() (n int64) {
 	return n
 }
 
-// reader returns a reader that starts at the question's first byte.
 func (q *question) reader() io.ReadCloser { return &questionReader{of: q} }
 
-// end cuts off all readers. The memory of the pieces may be reused once end has returned.
+// end detaches all readers. The caller may reuse the memory of the pieces afterwards.
 func (q *question) end() {
 	q.mu.Lock()
 	q.pieces = nil
 	q.mu.Unlock()
 }
 
-// errEnded is the error that a reader returns after the question has ended.
 var errEnded = errors.New("the question has ended")
 
-// questionReader reads a question. It has no WriteTo, because WriteTo would pass on the memory
-// itself.
+// questionReader reads a question. It does not implement io.WriterTo, because WriteTo would pass
+// the memory of the body to net/http.
 type questionReader struct {
 	of        *question
 	piece, at int
 }
 
-// Read implements io.Reader.
 func (r *questionReader) Read(p []byte) (n int, err error) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
@@ -104,5 +100,4 @@ func (r *questionReader) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close implements io.Closer.
 func (r *questionReader) Close() error { return nil }

@@ -9,18 +9,17 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Failures says how often a hook has failed in the last minute.
+// Failures counts the questions to a hook in the last minute.
 type Failures[F any] struct {
 	Hook          string
 	Asked, Failed int
-	Last          F // the last failure
+	Last          F
 }
 
-// recentWindow is the period that Recent covers.
 const recentWindow = time.Minute
 
-// Recent counts, for the last minute, how often hooks were asked and how often they failed. F
-// describes a failure. Any goroutine may use it.
+// Recent counts questions and failures of hooks in the last minute. F describes a failure. Any
+// goroutine may use it.
 type Recent[F any] struct {
 	mu   sync.Mutex
 	rows map[string]*recentRow[F]
@@ -33,7 +32,7 @@ type recentRow[F any] struct {
 
 type recentCounts struct{ asked, failed int }
 
-// Add counts a question that was answered or failed. A nil failure means that it was answered.
+// Add counts a question. failed is nil if the hook answered.
 func (r *Recent[F]) Add(hook string, failed *F, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 
 const maxBoundary = 70 // RFC 2046, 5.1.1
 
-// Boundary returns the boundary in a Content-Type. The error is an *Error if the type is not
-// multipart/form-data, or if the boundary is missing, given twice or malformed.
+// Boundary returns the boundary in a Content-Type. It returns an *Error if the type is not
+// multipart/form-data, or if the boundary is missing, duplicate or malformed.
 func Boundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimSpace(kind), "multipart/form-data") {
@@ -36,8 +36,7 @@ func Boundary(contentType []byte) (string, error) {
 	return boundary, nil
 }
 
-// validBoundary checks the alphabet of RFC 2046. It refuses blanks, which are legal but never
-// used.
+// validBoundary checks the alphabet of RFC 2046. It refuses spaces, which are valid but never used.
 func validBoundary(b []byte) bool {
 	if len(b) == 0 || len(b) > maxBoundary {
 		return false
@@ -50,9 +49,9 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parameter reads one "name=value" of a header value, and the semicolon after it. A quoted value is
-// returned without its quotes, but with its escapes. An unquoted value must satisfy plain instead
-// of being a token (RFC 2045), because the boundaries of many clients are not tokens.
+// parameter parses one "name=value" and the semicolon after it. A quoted value is returned without
+// quotes but with its escapes. An unquoted value must satisfy plain. The value need not be a token
+// (RFC 2045), because many clients send boundaries that are not tokens.
 func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
 	if len(in) == 0 { // "; " at the end

@@ -1,38 +1,29 @@
-// Package multipart reads multipart/form-data bodies as they arrive. It holds one buffer and
-// writes no file.
-//
-// A Reader returns the parts one after the other: Next finds a part and reads its head, and Read
-// reads its body. Boundary extracts the boundary from a Content-Type.
+// Package multipart reads multipart/form-data bodies while they arrive. It uses one buffer and no
+// files.
 //
 // # What is accepted
 //
-// Uploads come from other people's programs and pass other people's filters, so the reader refuses
-// everything that two parsers could read differently (RFC 2046, 5.1.1; RFC 7578):
+// Uploads come from many different clients, and other programs may have parsed and filtered them
+// before. The reader therefore refuses everything that two parsers could interpret differently (RFC
+// 2046, 5.1.1; RFC 7578):
 //
-//   - Lines end in CR LF. The body begins with the first delimiter, or an empty line before it.
-//   - A delimiter is followed by CR LF or, if it is the last one, by "--" and only line ends. A
-//     delimiter followed by anything else is neither content nor a boundary.
+//   - Lines end in CR LF. The body starts with the first delimiter or with an empty line before it.
+//   - A delimiter is followed by CR LF. The last delimiter is followed by "--" and then only line
+//     ends. Anything else after a delimiter is refused.
 //   - The head of a part has at most MaxHeader bytes. Its lines are not folded, and its names are
-//     tokens. It has one Content-Disposition, form-data, with one name of letters, digits and
-//     "-_.[]", and at most one Content-Type. The body is not encoded.
+//     tokens. It has exactly one Content-Disposition, which is form-data. The name consists of
+//     letters, digits and "-_.[]". It has at most one Content-Type, and no encoding that changes
+//     the body.
 //   - There are at most MaxParts parts.
 //
 // # Design
 //
-// The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and a
-// caller cannot check them: the reader reports neither the bytes of a head nor those around a
-// delimiter, and may already have read 4 KiB further. TestStandardReaderIsLooser shows what it
-// accepts. Once that test fails, this package's reader can be removed. The standard reader accepts:
+// The reader of the standard library (mime/multipart, NextRawPart) does not enforce these rules. A
+// caller cannot check them either. The standard reader exposes neither the bytes of a head nor the
+// bytes around a delimiter, and may already have read 4 KiB more. TestStandardReaderIsLooser shows
+// what it accepts. If that test fails, this package can be replaced.
 //
-//   - A delimiter followed by padding, or the first one with a bare line feed.
-//   - A delimiter followed by anything else, which it reads as content.
-//   - A body that is the delimiter on a line of its own, which it reads as an empty body.
-//   - Lines of a head that are folded, or that end in a bare line feed.
-//   - A body that continues after the last boundary, or does not begin with the first.
-//   - Heads of up to 10 MiB.
-//
-// The standard reader also accepts everything that this reader accepts, with the same names and the
-// same bytes; FuzzReader checks this. A body is searched for the delimiter only once, with
-// bytes.Index: the reader remembers how far it has searched, so that small reads do not search
-// again.
+// The standard reader accepts everything that this reader accepts, with the same names and bytes
+// (FuzzReader). Each byte of a body is searched for the delimiter only once, with bytes.Index, even
+// if the reads are small.
 package multipart

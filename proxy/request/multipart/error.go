@@ -1,15 +1,16 @@
 package multipart
 
-// Error says why a body is not a form. Reason is one of the constants, so it never contains the
-// client's text.
+// Error describes why a body is not a valid form. Reason is one of the constants below and contains
+// no text from the client.
 type Error struct{ Reason string }
 
-// Error returns the reason with the operation that failed.
+// Error implements error.
 func (e *Error) Error() string { return "read multipart form: " + e.Reason }
 
 func fault(reason string) error { return &Error{reason} }
 
-// The reasons of an Error. Each one ends a sentence that begins "The form could not be read: ".
+// These are the reasons of an Error. Each completes a sentence that starts with "The form could not
+// be read: ".
 const (
 	NotForm        = "the Content-Type must be multipart/form-data"
 	NoBoundary     = "the Content-Type has no boundary"

@@ -9,12 +9,11 @@ import (
 // Part is the head of a part.
 type Part struct {
 	Name string // 1 to 64 letters, digits and "-_.[]"
-	File bool   // the part has a file name, which may be empty
-	// Filename is the name under which the file may be passed on: at most the last 64 characters,
-	// all letters, digits and "-_."; other characters are replaced. It is empty if the client gave
-	// no name.
+	File bool   // whether the part has a file name, which may be empty
+	// Filename is a safe form of the file name: its last 64 characters at most, with everything
+	// except letters, digits and "-_." replaced. It is "" if the client sent no file name.
 	Filename string
-	// ContentType is the media type without parameters. It is empty if missing or malformed.
+	// ContentType is the media type without parameters, or "" if it is missing or malformed.
 	ContentType string
 }
 
@@ -23,7 +22,6 @@ const (
 	maxFilename = 64
 )
 
-// parseHead parses the lines of a head. Each line has its CR LF.
 func parseHead(head []byte) (p Part, err error) {
 	var named, typed bool
 	for len(head) > 0 {
@@ -63,7 +61,6 @@ func parseHead(head []byte) (p Part, err error) {
 	return p, nil
 }
 
-// disposition parses the value of a Content-Disposition.
 func (p *Part) disposition(value []byte) error {
 	kind, rest, _ := bytes.Cut(value, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
@@ -90,10 +87,10 @@ func (p *Part) disposition(value []byte) error {
 		case httptoken.EqualFold(name, "filename*"):
 			which = 2
 			p.File = true
-			if !seen[1] { // if both are present, the plain one counts
+			if !seen[1] { // filename takes precedence over filename*
 				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
-		case bytes.IndexByte(name, '*') >= 0: // RFC 2231: names in pieces
+		case bytes.IndexByte(name, '*') >= 0: // RFC 2231 continuation of a parameter
 			return fault(BadHeader)
 		}
 		if which >= 0 {
@@ -106,8 +103,8 @@ func (p *Part) disposition(value []byte) error {
 	return nil
 }
 
-// validName accepts the usual characters of field names. Two parsers could read other names
-// differently.
+// validName accepts the usual characters of field names. Two parsers could interpret names with
+// other characters differently.
 func validName(b []byte) bool {
 	if len(b) == 0 || len(b) > maxName {
 		return false
@@ -120,8 +117,8 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last element of a path, and replaces every character in it that a shell, a
-// file system or a parser could interpret. Engines need only the file extension, such as ".wav".
+// harmless returns the last element of a path, with every character replaced that a shell, a file
+// system or a parser could interpret. Engines need only the extension, such as ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]
@@ -135,7 +132,7 @@ func harmless(b []byte) string {
 	return string(out)
 }
 
-// mediaType returns a media type without its parameters.
+// mediaType returns a media type without its parameters, or "" if it is malformed.
 func mediaType(value []byte) string {
 	value, _, _ = bytes.Cut(value, []byte{';'})
 	value = bytes.TrimRight(value, " \t")
@@ -146,7 +143,6 @@ func mediaType(value []byte) string {
 	return string(value)
 }
 
-// isPrintable accepts any bytes except control characters other than the tab.
 func isPrintable(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {

@@ -10,20 +10,20 @@ import (
 const (
 	// MaxParts is the maximum number of parts in a form.
 	MaxParts = 32
-	// MaxHeader is the maximum size of a part's head, in bytes.
+	// MaxHeader is the maximum size of the head of a part in bytes.
 	MaxHeader = 8 << 10
 
-	bufferSize = 32 << 10 // larger than any head and delimiter
+	bufferSize = 32 << 10 // larger than any head or delimiter
 )
 
-// Reader reads one form. Only one goroutine may use it. A Reader holds only one buffer of 32 KiB.
+// Reader reads one form. It is not safe for concurrent use. It uses one buffer of 32 KiB.
 type Reader struct {
 	src     bufio.Reader
-	delim   []byte // CR LF and two dashes before the boundary
-	content int    // how many of the buffered bytes are certainly content
+	delim   []byte // CR LF, two dashes and the boundary
+	content int    // number of buffered bytes that are known to be content
 	state   state
 	parts   int
-	fail    error // the first failure, which all later calls return
+	fail    error // the first error, which all later calls return
 }
 
 type state uint8
@@ -31,16 +31,17 @@ type state uint8
 const (
 	atStart state = iota
 	inBody
-	atDelimiter // the delimiter was consumed, but not the bytes after it
+	atDelimiter // the delimiter has been consumed, but not the bytes after it
 	atEnd
 )
 
-// NewReader returns a reader for the form in src. boundary comes from Boundary.
+// NewReader returns a Reader of src. boundary must be a result of Boundary.
 func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
-// peek returns the next n bytes, or fewer with an error. At the end of src the error is CutShort.
+// peek returns the next n bytes, or fewer bytes and an error. At the end of src the error is
+// CutShort.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -49,25 +50,22 @@ func (r *Reader) peek(n int) ([]byte, error) {
 	return data, err
 }
 
-// more waits for at least one byte beyond data, which holds the bytes buffered so far. It returns
-// all buffered bytes.
+// more buffers at least one more byte than data contains, and returns all buffered bytes.
 func (r *Reader) more(data []byte) ([]byte, error) {
 	_, err := r.peek(len(data) + 1)
 	return r.come(), err
 }
 
-// come returns the buffered bytes that were not consumed.
 func (r *Reader) come() []byte {
 	data, _ := r.src.Peek(r.src.Buffered())
 	return data
 }
 
-// take consumes n buffered bytes.
 func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
 
-// Next skips the rest of the current part and reads the head of the next one. It returns io.EOF
-// after the last part, once src has ended as well. Any other error is an *Error or comes from src.
-// The returned Part stays valid.
+// Next skips to the next part and reads its head. After the last part, it reads src to its end and
+// returns io.EOF. Any other error is an *Error or an error of src. The Part stays valid after later
+// calls.
 func (r *Reader) Next() (Part, error) {
 	if r.fail != nil {
 		return Part{}, r.fail
@@ -110,8 +108,8 @@ func (r *Reader) next() (Part, error) {
 	return r.head()
 }
 
-// Read reads the body of the current part. It returns io.EOF at the end of the part, and otherwise
-// the same errors as Next.
+// Read reads the body of the current part. It returns io.EOF at the end of the part. Other errors
+// are those of Next.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
 		return 0, r.fail
@@ -135,8 +133,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// search determines how many of the buffered bytes are content, and reads more if that is unclear.
-// When it returns, it has found content or consumed the delimiter.
+// search finds content in the buffer, or consumes the delimiter. It reads more bytes if necessary.
 func (r *Reader) search() error {
 	for data := r.come(); ; {
 		switch i := bytes.Index(data, r.delim); {
@@ -158,7 +155,7 @@ func (r *Reader) search() error {
 	}
 }
 
-// begun returns the number of bytes at the end of data that may be the start of a delimiter.
+// begun returns how many bytes at the end of data may be the start of a delimiter.
 func (r *Reader) begun(data []byte) int {
 	tail := data[max(0, len(data)-len(r.delim)+1):]
 	for len(tail) > 0 {
@@ -174,7 +171,7 @@ func (r *Reader) begun(data []byte) int {
 	return 0
 }
 
-// start consumes the first delimiter, which usually has no line end before it.
+// start consumes the first delimiter, before which there is usually no line end.
 func (r *Reader) start() error {
 	first := r.delim
 	data, err := r.peek(1)
@@ -195,7 +192,6 @@ func (r *Reader) start() error {
 	return nil
 }
 
-// skip reads to the end of the current part.
 func (r *Reader) skip() error {
 	for r.state == inBody {
 		r.take(r.content)
@@ -207,8 +203,8 @@ func (r *Reader) skip() error {
 	return nil
 }
 
-// afterDelimiter consumes what follows a delimiter, and reports whether the delimiter was the last
-// one.
+// afterDelimiter consumes the two bytes after a delimiter, and reports whether the delimiter was
+// the last.
 func (r *Reader) afterDelimiter() (last bool, err error) {
 	two, err := r.peek(2)
 	if err != nil {
@@ -222,7 +218,7 @@ func (r *Reader) afterDelimiter() (last bool, err error) {
 	return last, nil
 }
 
-// epilogue reads src to its end. It accepts only line ends.
+// epilogue reads src to its end and accepts only line ends.
 func (r *Reader) epilogue() error {
 	for {
 		switch two, err := r.peek(2); {
@@ -238,7 +234,6 @@ func (r *Reader) epilogue() error {
 	}
 }
 
-// head reads the head of a part.
 func (r *Reader) head() (Part, error) {
 	searched := 0
 	for data := r.come(); ; {
@@ -265,8 +260,8 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that starts with a delimiter on a line of its own. Some parsers read an
-// empty body there, while others read content.
+// notAtOnce refuses a body that starts with a delimiter line. Some parsers interpret this as an
+// empty body, others as content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
 	for data := r.come(); ; {
@@ -283,7 +278,6 @@ func (r *Reader) notAtOnce() error {
 	}
 }
 
-// isCut reports whether err is the error for the end of src.
 func isCut(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Reason == CutShort

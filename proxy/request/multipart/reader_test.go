@@ -14,13 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// part holds what tests compare of a part.
 type part struct {
 	Name, Filename, ContentType, Body string
 	File                              bool
 }
 
-// readAll reads a whole form with buffers of size n.
 func readAll(src io.Reader, boundary string, n int) ([]part, error) {
 	r := NewReader(src, boundary)
 	var out []part
@@ -143,8 +141,8 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// TestStandardReaderIsLooser shows why the standard library's reader is not used: it accepts forms
-// that two parsers could read differently.
+// TestStandardReaderIsLooser shows why the reader of the standard library is not used: it accepts
+// forms that two parsers could interpret differently.
 func TestStandardReaderIsLooser(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\n"
@@ -192,8 +190,8 @@ func TestReaderAcceptsTheMaximum(t *testing.T) {
 	}
 }
 
-// TestReaderAcceptsIdentityEncodings checks that encodings that change nothing are accepted in upper
-// and lower case, and that the longest name is accepted.
+// TestReaderAcceptsIdentityEncodings checks that encodings that do not change the body are accepted
+// in upper and lower case, and that the longest name is accepted.
 func TestReaderAcceptsIdentityEncodings(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", maxName)
@@ -205,8 +203,8 @@ func TestReaderAcceptsIdentityEncodings(t *testing.T) {
 	}
 }
 
-// TestReaderReturnsSourceErrors checks that the reader returns the source's own error, even on
-// later calls.
+// TestReaderReturnsSourceErrors checks that the reader returns an error of the source, and returns
+// the same error on later calls.
 func TestReaderReturnsSourceErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -280,9 +278,9 @@ func TestFilename(t *testing.T) {
 	}
 }
 
-// FuzzReader compares the reader with the standard library's. The standard reader must accept every
-// form that this reader accepts, with the same names and bytes. How reads split the bytes must make
-// no difference.
+// FuzzReader compares the reader with the reader of the standard library. The standard reader must
+// accept every form that this reader accepts, with the same names and bytes. The sizes of the reads
+// must not matter.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{plainForm, "--B--", "--B\nContent-Disposition: form-data; name=\"a\"; filename=\"\\\"\"\n\n\n--B--\n\n", "--B\nContent-Disposition: form-data; name=a\n\n\n--Bx\n--B--"} {
 		f.Add([]byte(crlf(s)), uint64(1))
@@ -320,8 +318,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzWriter is the reverse of FuzzReader. Every form that the standard library writes within the
-// limits must be accepted.
+// FuzzWriter checks that the reader accepts every form that the standard library writes within the
+// limits.
 func FuzzWriter(f *testing.F) {
 	f.Add("model", []byte("whisper"), "a.wav", []byte("\r\n--B\r\n"))
 	f.Fuzz(func(t *testing.T, name string, value []byte, filename string, file []byte) {

@@ -1,13 +1,13 @@
-// Package poison remembers requests that brought down engines.
+// Package poison remembers request bodies that have killed engines.
 //
-// A retry of such a request would bring down a second engine, and the client's own retries would
-// bring down more. So a body that has brought down two engines is not sent to a third while both
-// are still down. An engine counts as brought down by a body if its connection ended before its
-// stream had started or its answer was complete (package call), and its probes now find it down. An
-// engine that only dropped a connection is up again at once. A body that another engine has
-// answered is cleared.
+// If a request has killed an engine, retrying it would kill another engine, and the client's retries
+// would kill more. A body that has killed two engines is therefore not sent to another engine while
+// both are down. A body counts as having killed an engine if two conditions hold. First, the
+// connection was lost before the first event or, if the answer is not streamed, before its end
+// (package call). Second, probes now find the engine down. If an engine has merely closed a
+// connection, probes soon find it up again. If another engine answers the body, the body is cleared.
 //
-// The package keeps a hash of the body under a seed of this process, and no bytes of the body
-// itself. The edges of a fleet share one seed and their losses, so all edges refuse a body that has
-// brought down two engines. As long as no engine is lost, Blocks costs two atomic loads.
+// The package stores only a hash of the body with a random seed. The edges of a fleet share the
+// seed and their records, so all of them refuse a body that has killed two engines. If no engine
+// was lost recently, Blocks costs only two atomic loads.
 package poison

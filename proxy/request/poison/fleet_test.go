@@ -29,9 +29,9 @@ func (f *told) tell() {
 	}
 }
 
-// TestFleetSharesLosses checks that a third edge refuses a body that brought down one engine at
-// each of two edges. It refuses the body while some edge finds both engines down, until an engine
-// has answered the body. All edges must compute the same hash of the body.
+// TestFleetSharesLosses checks that a third edge refuses a body that has killed one engine at each
+// of two edges. It refuses the body as long as some edge finds both engines down and no engine has
+// answered the body. All edges must compute the same hash of the body.
 func TestFleetSharesLosses(t *testing.T) {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {

@@ -15,48 +15,48 @@ import (
 )
 
 const (
-	memory    = time.Minute // how long a loss is remembered
-	maxBodies = 1024        // how many bodies are remembered at once; in a larger outage the breakers decide
+	memory    = time.Minute
+	maxBodies = 1024 // in a larger outage, the breakers are sufficient protection
 )
 
-// Requests remembers which engines were lost to which bodies. Any goroutine may call its methods.
+// Requests remembers which bodies have killed which engines. Any goroutine may call its methods.
 type Requests struct {
 	seed   maphash.Seed
-	common atomic.Pointer[string] // the fleet's seed; nil: none
-	until  atomic.Int64           // when the newest entry expires, in Unix nanoseconds
-	some   atomic.Bool            // shared has entries
-	fleet  Fleet                  // nil: this edge is not in a fleet
+	common atomic.Pointer[string] // seed of the fleet; nil: no seed is known
+	until  atomic.Int64           // when the newest entry of bodies expires, in Unix nanoseconds
+	some   atomic.Bool
+	fleet  Fleet
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time             // when a body's failure is forgotten
-	shared map[uint64][]*upstreams.Upstream // what the fleet knows
+	failed map[uint64]time.Time // when each failure expires, by hash of the body
+	shared map[uint64][]*upstreams.Upstream
 }
 
-// Fleet passes what this edge has found to the other edges.
+// Fleet sends the records of this edge to the other edges.
 type Fleet interface {
-	// Lost reports that an engine was lost to a body with this hash. The report is valid for the
-	// duration life.
+	// Lost reports that the body with this hash has killed an engine. The record expires after
+	// life.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
-	// Cleared reports that a body with this hash was answered.
+	// Cleared reports that an engine has answered the body with this hash.
 	Cleared(hash uint64)
 }
 
-// lostEngines lists the engines that were lost to one body.
 type lostEngines struct {
 	until   time.Time
 	engines []*upstreams.Upstream
 }
 
-// New returns a Requests that remembers no losses.
+// New returns Requests without entries.
 func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
 
-// ShareBy makes r share its records with the fleet. It must be called before any other method.
+// ShareBy shares the records with a fleet. It must be called before any other method.
 func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
 
-// Seed makes r hash bodies under the fleet's seed. It forgets the hashes under another seed.
+// Seed sets the seed of the fleet. If the seed has changed, it removes all hashes, which were
+// computed with the old seed.
 func (r *Requests) Seed(seed string) {
 	if before := r.common.Load(); before != nil && *before == seed {
 		return
@@ -67,8 +67,8 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn replaces the known losses of the fleet. lost lists, by body hash, the engines that the
-// fleet's edges have lost.
+// Learn replaces the records of the fleet. lost maps the hash of a body to the engines that the
+// body has killed.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.some.Store(len(lost) > 0)
 }
 
-// Record records that u was lost to body. It returns the hash that Clear takes.
+// Record records that body has killed u. It returns the hash for Clear.
 func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	until := now.Add(memory)
@@ -106,8 +106,8 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 	return hash
 }
 
-// RecordFailure records that an engine reported an internal failure for a body. It returns the hash
-// that ClearFailure takes.
+// RecordFailure records that an engine has reported an internal failure for body. It returns the
+// hash for ClearFailure.
 func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()
@@ -123,7 +123,7 @@ func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	return hash
 }
 
-// Fails reports whether an engine has reported a failure for the body in the last minute.
+// Fails reports whether an engine has reported an internal failure for body in the last minute.
 func (r *Requests) Fails(body []byte, now time.Time) bool {
 	hash := r.Hash(body)
 	r.mu.Lock()
@@ -132,14 +132,14 @@ func (r *Requests) Fails(body []byte, now time.Time) bool {
 	return ok && now.Before(until)
 }
 
-// ClearFailure forgets a body that another engine has answered.
+// ClearFailure forgets the failure of a body, because another engine has answered the body.
 func (r *Requests) ClearFailure(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.failed, hash)
 }
 
-// Hash returns a body's hash, never 0.
+// Hash returns the hash of a body. It is never 0.
 func (r *Requests) Hash(body []byte) uint64 {
 	seed := r.common.Load()
 	if seed == nil {
@@ -150,7 +150,7 @@ func (r *Requests) Hash(body []byte) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// Clear forgets the losses of a body that was answered.
+// Clear forgets the lost engines of a body, because an engine has answered the body.
 func (r *Requests) Clear(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +161,7 @@ func (r *Requests) Clear(hash uint64) {
 	}
 }
 
-// Blocks reports whether at least two engines that were lost to body are still down.
+// Blocks reports whether body has killed at least two engines that are still down.
 func (r *Requests) Blocks(body []byte, now time.Time) bool {
 	if now.UnixNano() >= r.until.Load() && !r.some.Load() {
 		return false

@@ -12,11 +12,10 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// mostOfEngine is the maximum length of an engine's message.
 const mostOfEngine = 1 << 20
 
-// adopt returns the library's client end of a connection whose handshake package http1 has made.
-// The library insists on a handshake, so adopt gives it one that has already succeeded.
+// adopt returns the library's client connection for conn, whose handshake package http1 has already
+// completed. The library insists on a handshake, so adopt simulates a successful one.
 func adopt(conn net.Conn) (*websocket.Conn, error) {
 	ws, _, err := websocket.Dial(context.Background(), "ws://engine/", &websocket.DialOptions{
 		HTTPClient:      &http.Client{Transport: adopted{conn}},
@@ -28,10 +27,8 @@ func adopt(conn net.Conn) (*websocket.Conn, error) {
 	return ws, err
 }
 
-// adopted is the http.RoundTripper of adopt.
 type adopted struct{ conn net.Conn }
 
-// RoundTrip implements http.RoundTripper.
 func (a adopted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Request: r, Body: a.conn,
@@ -42,7 +39,7 @@ func (a adopted) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// readText reads the next message into buf. It returns errBinary for a message that is not text.
+// readText reads the next message into buf. It returns errBinary if the message is not text.
 func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	kind, r, err := ws.Reader(context.Background())
 	if err != nil {
@@ -59,5 +56,5 @@ func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	return err
 }
 
-// keptBuffer is the maximum size of a buffer that is kept for the next message.
+// keptBuffer is the maximum size of a buffer that is reused for the next message.
 const keptBuffer = 16 << 10

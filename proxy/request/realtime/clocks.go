@@ -12,15 +12,14 @@ import (
 const (
 	// idleTime is how long both sides of a session may be silent if timeouts.idle is not set.
 	idleTime = 10 * time.Minute
-	// longest is the maximum duration of a session if timeouts.total is not set. OpenAI's sessions
-	// have the same maximum.
+	// longest is the maximum duration of a session if timeouts.total is not set. OpenAI uses the
+	// same value.
 	longest = 60 * time.Minute
-	// pingEvery is the interval at which the client is pinged. A client that does not answer has
-	// left.
+	// pingEvery is the interval between pings to the client. If a client does not answer a ping, it
+	// has disconnected.
 	pingEvery = 30 * time.Second
 )
 
-// startClock starts the clocks of a session, or the one for its model.
 func (s *session) startClock(known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +37,6 @@ func (s *session) startClock(known bool) {
 	s.timer.Reset(s.nextTick(time.Now()))
 }
 
-// noModel ends a session that still has no model.
 func (s *session) noModel() {
 	defer s.all.services.Guard.Catch(guard.WebSocket, nil)
 	s.mu.Lock()
@@ -49,11 +47,12 @@ func (s *session) noModel() {
 	}
 	s.stop(&ending{})
 	_ = s.side.Send(s.talk.Error(apierr.Invalid("session.audio.input.transcription.model", apierr.CodeMissingParameter,
-		"No session.update has named a model within %d seconds.", int(modelTime/time.Second)), nil)) // on failure, the close fails too
+		"No session.update has named a model within %d seconds.", int(modelTime/time.Second)), nil))
 	s.side.Close(closePolicy, "no model was named")
 }
 
-// limits returns the time limits for silence and for the whole session. The caller holds mu.
+// limits returns three time limits: for an engine that owes text, for silence, and for the session.
+// The caller must hold mu.
 func (s *session) limits() (stall, idle, total time.Duration) {
 	stall, idle, total = s.about.Idle, idleTime, longest
 	if s.about.Quiet > 0 {
@@ -65,7 +64,7 @@ func (s *session) limits() (stall, idle, total time.Duration) {
 	return stall, idle, total
 }
 
-// nextTick returns the time until the next check of the clocks. The caller holds mu.
+// nextTick returns the time until the next tick. The caller must hold mu.
 func (s *session) nextTick(now time.Time) time.Duration {
 	stall, idle, total := s.limits()
 	silent := now.Sub(time.Unix(0, s.heard.Load()))
@@ -73,7 +72,6 @@ func (s *session) nextTick(now time.Time) time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// tick checks the clocks of a session, and whether its client answers a ping.
 func (s *session) tick() {
 	defer s.all.services.Guard.Catch(guard.WebSocket, nil)
 	s.all.services.Guard.Point("realtime.tick")
@@ -96,7 +94,7 @@ func (s *session) tick() {
 		return
 	}
 	if !s.side.Ping() {
-		s.stop(&ending{}) // the reader may be waiting for the engine, and would not notice
+		s.stop(&ending{})
 		s.side.Cut()
 		return
 	}

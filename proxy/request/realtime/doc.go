@@ -1,20 +1,15 @@
-// Package realtime serves GET /v1/realtime: sessions that transcribe speech while it is spoken, over
-// WebSocket. Clients speak OpenAI's protocol; package translate/realtime translates it for engines.
-//
-//	sessions.go   Sessions: which clients may connect, and the sessions that are open
-//	session.go    a session: reading the client
-//	engine.go     its engine: reading the engine, and how the session ends
-//	clocks.go     the clocks of a session
-//	adopt.go      the library's client end of an engine's connection
+// Package realtime serves GET /v1/realtime: sessions over WebSocket that transcribe speech while it
+// is spoken. Clients use OpenAI's protocol, which package translate/realtime translates for
+// engines.
 //
 // # A session is a call
 //
-// A session is one call (call.Dialogue) with its key, limits, hooks, queue, slot of the audio pool,
-// metrics, log line and row on the status page, from its admission to its end. If the query names
-// the model, the call is admitted and its engine found before the upgrade, so that a refusal has
-// its HTTP status. Otherwise the upgrade comes first, and the first session.update names the model.
-// It must arrive within modelTime, and earlier messages must be small. A refusal is then an error
-// event and a close frame.
+// A session is one call (call.Dialogue) from its admission to its end. Like any call, it has a key,
+// limits, hooks, a queue, a slot of the audio pool, metrics, a log line and a row on the status
+// page. If the query names the model, the call is admitted and connected to an engine before the
+// upgrade, so that a refusal has an HTTP status. Otherwise the upgrade comes first, and the first
+// session.update names the model. This message must arrive within modelTime, and earlier messages
+// must be small. If the call is then refused, the client gets an error event and a close frame.
 //
 // A key is charged for each transcript as the engine counts it. A session whose key has then exceeded
 // a limit ends.
@@ -23,19 +18,19 @@
 // engine and writes to the client. Neither keeps more than one message, so a side that does not read
 // stalls the other one. Audio that vLLM would drop waits in the client's socket.
 //
-// Until the first audio is sent, another engine can replace one that is lost. After that the
-// session ends, because the edge keeps no audio.
+// If the engine is lost before the first audio was sent, another engine takes over. If it is lost
+// later, the session fails, because the edge does not store audio.
 //
-// # Ends
+// # Close codes
 //
-//	1000  the client has closed; the session was idle (timeouts.idle, or 10 minutes) or has lasted
-//	      its time (timeouts.total, or 60 minutes)
-//	1001  the edge drains: after timeouts.drain, or at once while there is no model
-//	1003, 1007, 1002  violations of the protocol of WebSocket
-//	1008  the call was refused, or its key revoked
+//	1000  the client has closed the connection; the session was idle (timeouts.idle, or 10 minutes)
+//	      or has reached its maximum duration (timeouts.total, or 60 minutes)
+//	1001  the edge drains: after timeouts.drain, or immediately if the session has no model
+//	1002, 1003, 1007  violations of the WebSocket protocol
+//	1008  the call was refused, or its key was revoked
 //	1009  a message is too large
 //	1011  the engine was lost, or has kept silent although it owed text
 //	1013  the call was refused, but may be repeated (429, 503); a transcript has exceeded the key's limits
 //
-// An error event precedes every end except those by the client.
+// The edge sends an error event before each close, unless the client has closed the connection.
 package realtime

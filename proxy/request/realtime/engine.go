@@ -19,11 +19,10 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// errBinary is the error for a message from an engine that is not text.
 var errBinary = errors.New("the engine's message is not text")
 
-// meet exchanges the first messages with an engine that has accepted the connection: it awaits
-// session.created, and sends the settings.
+// meet exchanges the first messages with an engine: it waits for session.created and sends the
+// settings.
 func (s *session) meet(e *call.Engine) error {
 	ws, err := adopt(e.Conn)
 	if err != nil {
@@ -54,7 +53,7 @@ func (s *session) meet(e *call.Engine) error {
 			return err
 		}
 	}
-	_ = e.Conn.SetDeadline(time.Time{}) // before the reader may write
+	_ = e.Conn.SetDeadline(time.Time{}) // must be cleared before another goroutine may write
 	s.mu.Lock()
 	s.engine, s.about = ws, e
 	s.changed.Broadcast()
@@ -62,8 +61,8 @@ func (s *session) meet(e *call.Engine) error {
 	return nil
 }
 
-// cause returns the failure for an invalid message or a close frame from an engine. It returns
-// other errors unchanged.
+// cause converts an invalid message or a close frame of an engine into a failure. It returns other
+// errors unchanged.
 func cause(err error) error {
 	var failed *http1.Failure
 	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
@@ -74,16 +73,15 @@ func cause(err error) error {
 	return err
 }
 
-// writeText writes a message to an engine.
 func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
-	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails on a closed connection only
+	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails only if the connection is closed
 	err := ws.Write(context.Background(), websocket.MessageText, message)
-	_ = about.Conn.SetWriteDeadline(time.Time{}) // a later pong has a limit of its own
+	_ = about.Conn.SetWriteDeadline(time.Time{}) // a pong has its own limit
 	return err
 }
 
-// run reads the engine's events and passes them to the client until the session ends. Then it ends
-// the call and closes the connection.
+// run reads the engine's events and forwards them to the client until the session ends. Then it
+// ends the call and closes the connection.
 func (s *session) run(done chan<- struct{}) {
 	defer close(done)
 	defer s.call.End()
@@ -110,7 +108,6 @@ func (s *session) run(done chan<- struct{}) {
 	}
 }
 
-// hear reads an event from the engine and passes it to the client in the client's protocol.
 func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	s.mu.Lock()
 	ws := s.engine
@@ -155,8 +152,8 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	return nil
 }
 
-// leave leaves the engine after an error. It returns nil if the session is over or another engine
-// has taken over, and otherwise the error that ends the session.
+// leave closes the engine's connection after an error. It returns the error that ends the session.
+// The error is nil if the session has already ended or another engine has taken over.
 func (s *session) leave(err error) *apierr.Error {
 	s.mu.Lock()
 	ws, end, over := s.engine, s.end, s.over
@@ -179,17 +176,17 @@ func (s *session) leave(err error) *apierr.Error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over && s.engine != nil { // the session has ended meanwhile
+	if s.over && s.engine != nil { // the session has meanwhile ended
 		_ = s.engine.CloseNow()
 	}
 	return nil
 }
 
-// closeGrace is the time allowed for reading the close frame of a client that has left.
+// closeGrace is how long to wait for the close frame of a client that has disconnected.
 const closeGrace = time.Second
 
-// awaitReader waits until the goroutine that reads the client has noticed that the client has left,
-// because the last frames may include a proper close. It returns how the session ended.
+// awaitReader waits until the goroutine that reads from the client has ended the session, because
+// it may not have read the client's close frame yet. It returns how the session ended.
 func (s *session) awaitReader() *ending {
 	defer time.AfterFunc(closeGrace, s.cut).Stop()
 	s.mu.Lock()
@@ -202,13 +199,11 @@ func (s *session) awaitReader() *ending {
 	return s.end
 }
 
-// cut closes the client's connection without a close frame.
 func (s *session) cut() {
 	defer s.all.services.Guard.Catch(guard.WebSocket, nil)
 	s.side.Cut()
 }
 
-// tell ends a session whose call has failed.
 func (s *session) tell(refused *apierr.Error) {
 	s.stop(&ending{})
 	cause := s.call.Cause()
@@ -223,11 +218,11 @@ func (s *session) tell(refused *apierr.Error) {
 	case errors.Is(cause, failure.ErrRevoked):
 		code = closePolicy
 	}
-	_ = s.side.Send(s.talk.Error(refused, nil)) // on failure, the close fails too
+	_ = s.side.Send(s.talk.Error(refused, nil)) // if this fails, Close fails too
 	s.side.Close(code, reason)
 }
 
-// conclude ends the call and connection of a session that the client or the edge has ended.
+// conclude ends the call and the connection after the client or the edge has ended the session.
 func (s *session) conclude() {
 	end := s.end
 	if end.clean {
@@ -239,10 +234,9 @@ func (s *session) conclude() {
 	s.part()
 }
 
-// part tells the client why a session is over, and closes the connection.
 func (s *session) part() {
 	if s.end.error != nil {
-		_ = s.side.Send(s.talk.Error(s.end.error, nil)) // on failure, the close fails too
+		_ = s.side.Send(s.talk.Error(s.end.error, nil)) // if this fails, Close fails too
 	}
 	if s.end.code != 0 {
 		s.side.Close(s.end.code, s.end.reason)

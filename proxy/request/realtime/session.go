@@ -22,49 +22,49 @@ import (
 )
 
 const (
-	// modelTime is the maximum time that a session may be without a model.
+	// modelTime is how long a session may stay without a model.
 	modelTime = 10 * time.Second
-	// earlyMessage is the maximum length of a message before the model is known. It leaves room for
-	// settings but not for audio.
+	// earlyMessage is the maximum size of a message before the model is known. It is large enough
+	// for settings but not for audio.
 	earlyMessage = 64 << 10
-	// mostMessage is the maximum length of a message with audio: OpenAI's 15 MiB, in base64.
+	// mostMessage is the maximum size of a message with audio: OpenAI's 15 MiB, in base64.
 	mostMessage = 21 << 20
 )
 
-// session is one session. Its goroutine reads the client; run reads the engine.
+// session is one session. The goroutine of serve reads from the client, and the goroutine of run
+// reads from the engine.
 type session struct {
 	all   *Sessions
 	side  *socket.Socket
-	key   *auth.Key // nil: the edge requires no key
+	key   *auth.Key // nil: no key is required
 	query []byte
 	talk  *realtime.Talk
 	begun time.Time
 
-	heard  atomic.Int64 // when a message of either side last arrived, in Unix nanoseconds
-	spoken atomic.Int64 // when the engine last sent a message, or was last told that audio has ended
-	sent   atomic.Int64 // when audio was last sent
+	heard  atomic.Int64 // Unix nanoseconds of the last message from either side
+	spoken atomic.Int64 // Unix nanoseconds: the engine's last message, or the last end of audio sent to it
+	sent   atomic.Int64 // Unix nanoseconds of the last audio sent to the engine
 
 	mu      sync.Mutex
-	changed sync.Cond       // an engine is connected, Talk.Waits has changed, or the session is over
-	call    *call.Dialogue  // nil: no model is known yet
-	engine  *websocket.Conn // nil: there is none now
-	about   *call.Engine    // about the last engine
-	gone    bool            // the client has left, as far as the listener knows
+	changed sync.Cond // signals a change of engine, gone, over or Talk.Waits
+	call    *call.Dialogue
+	engine  *websocket.Conn
+	about   *call.Engine
+	gone    bool // whether the client has disconnected according to the listener
 	over    bool
-	end     *ending // why the session is over, if its call is not the reason
+	end     *ending
 	timer   *time.Timer
 }
 
-// ending says how the edge or the client has ended a session.
 type ending struct {
-	code   int           // the close code; 0: the client has closed, or the connection has failed
-	reason string        // the reason in the close frame
-	error  *apierr.Error // nil: no event
-	failed error         // the engine's error, if the engine is at fault
-	clean  bool          // the session has completed
+	code   int // close code; 0: the connection is already closed or has failed
+	reason string
+	error  *apierr.Error // error event; nil: none
+	failed error         // failure of the engine, if the engine is to blame
+	clean  bool
 }
 
-// begin admits the call of a session, and finds its engine. It returns the refusal, or nil.
+// begin starts the call. If the call is refused, it returns the response, otherwise nil.
 func (s *session) begin(model string) *fasthttp.Response {
 	body := append(jsonx.AppendStringS([]byte(`{"model":`), model), '}')
 	ctx := s.side.Request(endpoint.Realtime.Path, s.query, body)
@@ -78,7 +78,6 @@ func (s *session) begin(model string) *fasthttp.Response {
 	return nil
 }
 
-// serve runs the session from its upgrade to its end.
 func (s *session) serve() {
 	s.all.add(s)
 	defer s.all.remove(s)
@@ -99,7 +98,7 @@ func (s *session) serve() {
 	done := make(chan struct{})
 	go s.all.services.Guard.Once(guard.WebSocket, func() { s.run(done) })
 	defer func() {
-		s.stop(&ending{}) // does nothing unless writing to the client has failed, or after a panic
+		s.stop(&ending{}) // has an effect only after a failed write or a panic
 		<-done
 	}()
 	if err != nil {
@@ -111,13 +110,12 @@ func (s *session) serve() {
 	}
 }
 
-// mostOf returns the maximum length of a message.
 func mostOf(c *config.File, key *auth.Key) int64 {
 	return min(mostMessage, endpoint.Realtime.BodyLimit(c, key.Bodies()))
 }
 
-// awaitModel reads messages until one names the model, and begins the call. It returns false if the
-// session is over.
+// awaitModel reads messages until a message names the model, and then starts the call. It returns
+// false if the session has ended.
 func (s *session) awaitModel(message *socket.Message) bool {
 	r := reader{session: s, message: message, early: true}
 	for s.talk.Settings().Model == "" {
@@ -133,7 +131,6 @@ func (s *session) awaitModel(message *socket.Message) bool {
 	return false
 }
 
-// refused tells the client that its call was refused.
 func (s *session) refused(answer *fasthttp.Response) {
 	code := closePolicy
 	if status := answer.StatusCode(); status == 429 || status >= 500 {
@@ -141,21 +138,21 @@ func (s *session) refused(answer *fasthttp.Response) {
 	}
 	s.stop(&ending{})
 	if body := answer.Body(); len(body) > 0 {
-		_ = s.side.Send(s.talk.Refusal(body)) // on failure, the close fails too
+		_ = s.side.Send(s.talk.Refusal(body)) // if this fails, Close fails too
 	}
 	s.side.Close(code, "the session was refused")
 }
 
-// reader reads the client of a session.
 type reader struct {
 	*session
 	message *socket.Message
 	audio   *realtime.Audio
 	doc     jsonx.Doc
-	early   bool // no model is known yet
+	early   bool // whether the model is unknown
 }
 
-// next reads a message and acts on it. It returns false once the session is over.
+// next reads and handles one message whose size does not exceed most. It returns false if the session has
+// ended.
 func (r *reader) next(most int64) bool {
 	clean, err := r.side.Receive(r.message, most, mostOf(r.all.services.Current().Config, r.key))
 	if err != nil {
@@ -163,7 +160,7 @@ func (r *reader) next(most int64) bool {
 		return false
 	}
 	defer r.message.Release()
-	defer r.doc.Reset() // it refers to the message
+	defer r.doc.Reset() // because the document refers to the message
 	r.heard.Store(time.Now().UnixNano())
 	r.mu.Lock()
 	if r.call != nil {
@@ -180,7 +177,6 @@ func (r *reader) next(most int64) bool {
 	return err == nil && !r.isOver()
 }
 
-// lost ends the session after a failed read.
 func (r *reader) lost(clean bool, err error) {
 	var refused *apierr.Error
 	switch {
@@ -195,11 +191,10 @@ func (r *reader) lost(clean bool, err error) {
 	}
 }
 
-// errOver is the error for reading the client of a session that is over.
 var errOver = errors.New("the session is over")
 
-// refuse tells the client that its message is invalid. Each such message counts as a request of the
-// key, which limits how many a client can send.
+// refuse reports an invalid message to the client. Each invalid message counts as a request of the
+// key, which limits their number.
 func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error {
 	limited := call.TakeRequest(r.all.services.Current(), r.key, time.Now())
 	if limited != nil {
@@ -209,7 +204,6 @@ func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error 
 	return r.side.Send(r.talk.Error(refused, m))
 }
 
-// take acts on a message.
 func (r *reader) take(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
 	var client, engine []byte
 	switch {
@@ -246,7 +240,6 @@ func (r *reader) take(m *realtime.ClientMessage) (refused *apierr.Error, err err
 	return nil, err
 }
 
-// append passes audio to the engine.
 func (r *reader) append(audio []byte) error {
 	if err := r.await(); err != nil {
 		return err
@@ -263,7 +256,7 @@ func (r *reader) append(audio []byte) error {
 	return r.audio.Pieces(audio, func(message []byte) error { return r.toEngine(message, true) })
 }
 
-// await waits until the engine accepts audio. Meanwhile the client's messages wait in its socket.
+// await blocks until the engine accepts audio. Meanwhile the client's messages stay in its socket.
 func (r *reader) await() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +269,8 @@ func (r *reader) await() error {
 	return nil
 }
 
-// toEngine writes a message to the engine. Once audio is sent, no other engine can take over.
+// toEngine writes a message to the engine. Once it has sent audio, no other engine can take over
+// the session.
 func (r *reader) toEngine(message []byte, audio bool) error {
 	r.mu.Lock()
 	for !r.over && !r.gone && r.engine == nil {
@@ -295,13 +289,12 @@ func (r *reader) toEngine(message []byte, audio bool) error {
 		r.sent.Store(time.Now().UnixNano())
 	}
 	if err := writeText(ws, about, message); err != nil && audio {
-		_ = ws.CloseNow() // run notices that the engine is lost, and ends the session
+		_ = ws.CloseNow() // run then ends the session
 		return r.awaitEnd()
 	}
 	return nil
 }
 
-// awaitEnd waits for the end of a session whose engine was lost.
 func (r *reader) awaitEnd() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,7 +304,7 @@ func (r *reader) awaitEnd() error {
 	return errOver
 }
 
-// stop ends the session for the given reason, unless it has ended. It wakes both goroutines.
+// stop ends the session, unless it has already ended, and wakes both goroutines.
 func (s *session) stop(why *ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +327,6 @@ func (s *session) isOver() bool {
 	return s.over
 }
 
-// drainIdle ends a session that has no model yet.
 func (s *session) drainIdle() {
 	s.mu.Lock()
 	idle := s.call == nil && !s.over
@@ -345,7 +337,6 @@ func (s *session) drainIdle() {
 	}
 }
 
-// closeReason shortens a message to what a close frame can hold.
 func closeReason(text string) string {
 	const most = 100
 	if len(text) > most {

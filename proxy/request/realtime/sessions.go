@@ -22,30 +22,29 @@ import (
 	"penstock/translate/realtime"
 )
 
-// Sessions holds the open sessions of an edge. Any goroutine may call its methods.
+// Sessions manages the open sessions of an edge. Any goroutine may call its methods.
 type Sessions struct {
 	services *call.Services
 	draining func() bool
 
 	mu     sync.Mutex
 	open   map[*session]struct{}
-	ofKey  map[string]int // sessions, by the key's id
+	ofKey  map[string]int // number of sessions by key id
 	opened uint64
 }
 
-// New returns the sessions of an edge.
+// New returns Sessions without any sessions.
 func New(s *call.Services, draining func() bool) *Sessions {
 	return &Sessions{services: s, draining: draining, open: map[*session]struct{}{}, ofKey: map[string]int{}}
 }
 
-// shareOfKey limits the sessions of one key to 1/4 of limits.connections, as for WebSocket
-// connections of other kinds. A session without a model does not count against its key's
-// concurrency limit.
+// shareOfKey limits the sessions of one key to 1/4 of limits.connections, like other WebSocket
+// connections. The limit is needed because a session without a model does not count against the
+// key's concurrency.
 const shareOfKey = 4
 
-// Serve takes over the connection of a request to endpoint.Realtime.Path, or returns the refusal.
-// Before that it applies the rules for calls and for web pages. The server has already applied its
-// own rules.
+// Serve takes over the connection of a request to endpoint.Realtime.Path, or returns an error. It
+// authenticates the request and checks its origin. The server has already applied its checks.
 func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := s.services.Current(), &ctx.Request.Header
 	if snap.Config.Strict {
@@ -84,8 +83,7 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return s.upgrade(ctx, side, key, string(args.Peek("model")))
 }
 
-// upgrade answers the handshake. If the session's model is known, the call must have an engine
-// first.
+// upgrade answers the handshake. If the model is known, it first connects the call to an engine.
 func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *auth.Key, model string) *apierr.Error {
 	if refused := side.Accept(ctx, "realtime"); refused != nil {
 		return refused
@@ -107,7 +105,6 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 	return nil
 }
 
-// replace turns the answer to a handshake into the refusal of its call.
 func replace(dst, refusal *fasthttp.Response) {
 	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept", "Sec-Websocket-Protocol"} {
 		dst.Header.Del(name)
@@ -121,8 +118,8 @@ func replace(dst, refusal *fasthttp.Response) {
 	dst.SetBody(refusal.Body())
 }
 
-// keyIn finds the key among the subprotocols that a browser offers, because browsers cannot set the
-// headers of a WebSocket. OpenAI's clients send it as openai-insecure-api-key.
+// keyIn returns the key in a subprotocol. A browser cannot set the headers of a WebSocket, so
+// OpenAI's clients offer the subprotocol openai-insecure-api-key.KEY.
 func keyIn(offered [][]byte) (key string, found bool) {
 	for _, list := range offered {
 		for one := range bytes.SplitSeq(list, []byte{','}) {
@@ -134,7 +131,6 @@ func keyIn(offered [][]byte) (key string, found bool) {
 	return "", false
 }
 
-// mayOpen returns an error if a key has too many sessions.
 func (s *Sessions) mayOpen(key *auth.Key) *apierr.Error {
 	if key == nil {
 		return nil
@@ -151,15 +147,15 @@ func (s *Sessions) mayOpen(key *auth.Key) *apierr.Error {
 	return e
 }
 
-// Connections returns how many sessions are open, and how many were opened in total.
+// Connections returns the number of open sessions, and how many sessions were opened in total.
 func (s *Sessions) Connections() (open int, opened uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open), s.opened
 }
 
-// Review ends the sessions without a model if the edge drains. The calls of the other sessions end
-// like all calls.
+// Review ends the sessions that have no model, but only if the edge is draining. Sessions with a
+// model are calls, and are drained like all calls.
 func (s *Sessions) Review() {
 	if !s.draining() {
 		return
@@ -203,7 +199,7 @@ func newSession(s *Sessions, side *socket.Socket, key *auth.Key, query []byte) *
 	return one
 }
 
-// The close codes.
+// These are the close codes, and the reason that a drain reports.
 const (
 	closeNormal  = int(websocket.StatusNormalClosure)
 	closeGoing   = int(websocket.StatusGoingAway)

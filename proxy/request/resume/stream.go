@@ -8,20 +8,21 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream is an endpoint.Stream that keeps what its client has received. It belongs to one call.
+// Stream is an endpoint.Stream that stores the part of the answer that the client has received. It
+// belongs to one call.
 type Stream struct {
 	endpoint.Stream
 	reader answer.Reader
 	begun  chat.Begun
 	memory *limit.Memory
 	held   int64
-	sent   int  // length of begun.Text when an engine was last asked to continue it
-	tokens int  // tokens in begun: at most what engines report and what the client can have received
-	told   int  // the highest count that engines have reported so far
-	over   bool // nothing is kept anymore
+	sent   int  // length of begun.Text when the last engine was asked to continue it
+	tokens int  // tokens in begun: the number that the engines reported, capped at what the client can have received
+	told   int  // highest token count that the current engine has reported so far
+	over   bool // whether storing has stopped
 }
 
-// Wrap returns a Stream around codec. It reserves memory for what it keeps.
+// Wrap returns a Stream around codec. Its text is reserved from memory.
 func Wrap(codec endpoint.Stream, memory *limit.Memory) *Stream {
 	s := &Stream{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
@@ -38,7 +39,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	switch _, unread := r.Read(ev); {
 	case unread != nil || len(r.ToolCalls.List) > 0 || len(r.Refusal) > 0:
 		s.Release()
-	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // no engine reasons in the middle of an answer
+	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // engines do not reason after they have started the answer
 		s.Release()
 	default:
 		s.keep(&s.begun.Reasoning, r.Reasoning)
@@ -48,10 +49,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// count adds the tokens of an event that produced the given number of bytes for the client. It uses
-// the engine's count, capped at one token per byte, or at one token for an event without bytes. The
-// total determines how many tokens another engine may still generate, and whether a truncated
-// answer had reached its limit.
+// count adds the tokens of an event with the given number of bytes. It adds what the engine has
+// counted, but at most one token for each byte. For an event without bytes it adds at most one
+// token. The total determines how many tokens another engine may still generate, and whether an
+// interrupted answer had reached its limit.
 func (s *Stream) count(bytes int) {
 	if told := s.Usage().Completion; told > s.told {
 		s.tokens += min(told-s.told, max(bytes, 1))
@@ -59,15 +60,14 @@ func (s *Stream) count(bytes int) {
 	}
 }
 
-// Tokens returns how many tokens the kept text counts as.
+// Tokens returns the number of tokens in the stored text.
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
-	leastKept = 4 << 10  // the minimum reservation
-	pooled    = 64 << 10 // a released buffer above this size is counted as garbage
+	leastKept = 4 << 10  // minimum reservation
+	pooled    = 64 << 10 // larger buffers count as garbage when they are released
 )
 
-// keep appends a piece to a kept text.
 func (s *Stream) keep(to *[]byte, piece []byte) {
 	if len(piece) == 0 || s.over {
 		return
@@ -78,7 +78,7 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 			s.Release()
 			return
 		}
-		s.held += int64(size) // the old buffer, now garbage, counts too
+		s.held += int64(size) // counts the old buffer too, which is now garbage
 		*to = append(make([]byte, 0, size), *to...)
 	}
 	*to = append(*to, piece...)
@@ -87,7 +87,7 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 // Keeps reports whether another engine could still continue the answer.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields releases the kept text if more than half of the memory is in use, to leave room for new
+// Yields releases the stored text if more than half of the memory is used, which makes room for new
 // requests.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
@@ -95,13 +95,13 @@ func (s *Stream) Yields() {
 	}
 }
 
-// Said reports whether there is text that no engine has been asked to continue yet.
+// Said reports whether there is text that no engine has been asked to continue.
 func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
 
-// Awaits reports whether the engine that should continue the answer has sent nothing yet.
+// Awaits reports whether the engine that is to continue the answer has not sent anything yet.
 func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 
-// Thought reports whether the answer has reasoning, which the next engine must also get.
+// Thought reports whether the answer contains reasoning, which the next engine must receive.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
 // Begun returns the partial answer. It is valid until the next event.
@@ -111,8 +111,8 @@ func (s *Stream) Begun() *chat.Begun {
 	return &s.begun
 }
 
-// NextEngine implements endpoint.Stream. If the client has received nothing yet, NextEngine drops
-// the kept text.
+// NextEngine implements endpoint.Stream. If the client has not received anything yet, it drops the
+// stored text.
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}
@@ -123,7 +123,7 @@ func (s *Stream) NextEngine() {
 	s.reader.Reset("", 0)
 }
 
-// Release releases the kept text and stops keeping text. Further calls do nothing.
+// Release releases the stored text and stops storing. It may be called again.
 func (s *Stream) Release() {
 	if s.held > pooled {
 		s.memory.Discard(s.held)

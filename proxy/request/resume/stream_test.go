@@ -42,15 +42,15 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// TestKept checks that a stream keeps the text that the client has received exactly as the engine
-// wrote it, in whole characters, and keeps the reasoning separately.
+// TestKept checks that a stream stores the text that the client has received. The text must be what
+// the engine wrote, in whole characters, and the reasoning must be stored separately.
 func TestKept(t *testing.T) {
 	s := wrap(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
 	if s.Said() {
 		t.Error("reasoning alone can be gone on with")
 	}
-	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`) // half of a pair
+	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`) // half of a surrogate pair
 	b := s.Begun()
 	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.Thought() || s.Said() || !s.Awaits() {
 		t.Errorf("kept %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
@@ -69,8 +69,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNotKept checks that a stream keeps nothing if no engine could continue it or no memory is
-// left, and that it releases all memory.
+// TestNotKept checks that a stream stores nothing if no engine could continue the answer or no
+// memory is left, and that it releases all memory.
 func TestNotKept(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":             {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
@@ -93,8 +93,8 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestYields checks that streams release the text that they keep once more than half of the budget
-// is in use.
+// TestYields checks that streams release their stored text if more than half of the budget is in
+// use.
 func TestYields(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
 	s := wrap(m)
@@ -110,7 +110,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// TestKeptGrows checks that a long answer makes one reservation each time its buffer doubles.
+// TestKeptGrows checks that a long answer reserves memory only when its buffer doubles.
 func TestKeptGrows(t *testing.T) {
 	m := limit.NewMemory(8 << 20)
 	s := wrap(m)
@@ -129,8 +129,8 @@ func TestKeptGrows(t *testing.T) {
 	}
 }
 
-// TestTokens checks that the token counts that an engine reports are limited to what the client can
-// have received.
+// TestTokens checks that a Stream caps the engine's token counts at what the client can have
+// received.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {
 		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+

@@ -1,12 +1,13 @@
-// Package retry decides what follows a failed attempt: whether the call is sent once more, and to
+// Package retry decides what happens after a failed attempt: whether the call is sent again, and to
 // which engine.
 //
-// Decide is a pure function of plain values. It depends on no clock, lease, call or socket. Package
-// call gathers the facts, calls Decide and carries out the decision. The rules form one table
-// (rules) that is read from the top; the first matching row decides. proxy/README.md shows the same
-// table.
+// Decide is a pure function of plain values. Package call describes the call, calls Decide and
+// executes the step. The rules are one table (rules), and the first matching rule applies.
+// proxy/README.md contains the same table.
 //
-// For any sequence of causes, a call is sent at most MaxSends times. Three kinds of sends do not
-// count: one move away from an engine that all of its calls must leave, the resumes that the model
-// allows, and the replay on a new connection if a reused one was dead.
+// A call is sent at most MaxSends times, whatever the causes are. These sends are not counted:
+//
+//   - One move away from an engine that all calls must leave.
+//   - The resumes that the model allows.
+//   - Sending the request again on a new connection because a reused connection was dead.
 package retry

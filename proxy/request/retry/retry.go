@@ -8,34 +8,33 @@ import (
 	"time"
 )
 
-// MaxSends is the maximum number of times that a call is sent. It includes the first send, retries
-// after a failure, a changed request to the engine that refused the call, and sends to a longer
-// context, a later tier or a fallback model.
+// MaxSends is the maximum number of times that a call is sent. It includes the first send, retries,
+// changed requests, and sends to an engine with a longer context, a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork is the maximum time that an engine may have worked on a failed call if the call is to be
-// retried at another engine. After longer work, the retry could take just as long.
+// LongWork limits retries at another engine. If the engine has worked on a failed call for longer,
+// the call is not retried, because the retry may take just as long.
 const LongWork = 30 * time.Second
 
-// Cause is the reason for an attempt's failure, reduced to what the next step depends on.
+// Cause is the reason for a failure, reduced to what determines the next step.
 type Cause uint8
 
-// The causes.
+// These are the causes.
 const (
-	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault in the request
-	Lost                   // no answer and no work that counts: not reached, cut off, a 502
-	Full                   // the engine accepts no call now: 429, 503, 529
-	NotNow                 // the engine says that it may answer in a moment
-	ModelGone              // the engine lacks the model or the endpoint, so it has done no work
-	Failed                 // the engine reports a failure of its own: 500 or 501
-	BadAnswer              // the answer cannot be read
-	Gone                   // all calls must leave the engine: its host vanished, or it is down, stalled or drained
-	TooLong                // the engine's context has no room for the prompt
-	Doubtful               // a refusal that may be the engine's fault and not the client's
+	Final     Cause = iota // the client disconnected, a timeout expired, or the request is at fault
+	Lost                   // no connection, a lost connection, or a 502
+	Full                   // the engine currently accepts no calls: 429, 503 or 529
+	NotNow                 // the engine reports that it may be able to answer soon
+	ModelGone              // the engine does not have the model or the endpoint
+	Failed                 // an internal failure of the engine: 500 or 501
+	BadAnswer              // the response is invalid
+	Gone                   // all calls must leave the engine: its host has vanished, or it is down, stalled or drained
+	TooLong                // the prompt does not fit into the engine's context
+	Doubtful               // a refusal that may be the engine's fault
 	causes
 )
 
-// String returns the cause's word in the table of proxy/README.md.
+// String returns the text of the cause in the table of proxy/README.md.
 func (c Cause) String() string {
 	return [...]string{
 		"anything else", "not reached, cut off, 502", "429, 503, 529", "\"not now\" in the engine's words",
@@ -47,62 +46,62 @@ func (c Cause) String() string {
 // Failure describes a failed attempt.
 type Failure struct {
 	Cause      Cause
-	Elsewhere  bool          // for NotNow and Gone: another engine may answer instead
-	Changeable bool          // the engine may accept the request in another form
-	Worked     time.Duration // since the request was sent
+	Elsewhere  bool          // for NotNow and Gone: whether another engine may answer
+	Changeable bool          // whether the engine may accept a changed request
+	Worked     time.Duration // time since the request was sent
 }
 
-// State describes a call after one of its attempts has failed.
+// State describes a call after a failed attempt.
 type State struct {
-	Part      bool // the client has some of the answer
-	Complete  bool // only the end of the answer is missing
-	Resumable bool // another engine may continue the answer
+	Part      bool // the client has received part of the answer
+	Complete  bool // the client has received everything except the end of the answer
+	Resumable bool // another engine can continue the answer
 	Spent     bool // the request cannot be sent again
-	Form      bool // the request is a form, which is neither repeated nor sent to a longer context
+	Form      bool // the request is a form, which rules out Repeat and Larger
 	Strict    bool // requests must not be changed
-	BodyFails bool // the same body has recently failed at engines
+	BodyFails bool
 
-	Room     bool // another engine has room for the call
-	Longer   bool // another engine has room for the prompt
-	Below    bool // a later tier or a fallback model may take the call
-	NoBudget bool // the retry budget is empty
+	Room     bool
+	Longer   bool
+	Below    bool
+	NoBudget bool
 
-	Attempts int // how often a call may be sent in its tier, as configured
+	Attempts int // configured number of sends within a tier
 	Sends    Sends
 }
 
-// Sends counts how often a call was sent, by the step that led to each send.
+// Sends counts how often a call was sent, by step.
 type Sends struct {
-	Retries int  // to the same engine or another one after a failure
-	Changes int  // in another form
-	Longer  int  // to an engine with a longer context
-	Moves   int  // away from an engine that all its calls must leave
-	Below   int  // to a later tier or a fallback model
-	Resumes int  // to continue an answer
-	Again   bool // the last engine got the call a second time
+	Retries int  // Repeat and Other
+	Changes int  // Change
+	Longer  int  // Larger
+	Moves   int  // Move
+	Below   int  // Below
+	Resumes int  // Resume
+	Again   bool // whether the last step was Repeat or Change
 }
 
-// All returns the number of sends that count towards MaxSends.
+// All returns the number of sends that count against MaxSends.
 func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
 
-// Step is what a call does next.
+// Step is the next step of a call.
 type Step uint8
 
-// The steps.
+// These are the steps.
 const (
-	Fail   Step = iota // the call ends with the failure
-	Repeat             // to the same engine, after a pause
-	Change             // to the same engine, in another form
-	Other              // to another engine
-	Move               // to another engine, once per call, regardless of the other limits
-	Larger             // to an engine with a longer context
-	Below              // to a later tier or a fallback model
-	Resume             // another engine continues the answer
-	Finish             // the edge completes the answer
+	Fail   Step = iota
+	Repeat      // to the same engine after a pause
+	Change      // to the same engine, changed
+	Other       // to another engine
+	Move        // to another engine, once, regardless of the other limits
+	Larger      // to an engine with a longer context
+	Below       // to a later tier or a fallback model
+	Resume      // another engine continues the answer
+	Finish      // the edge ends the answer
 	steps
 )
 
-// String returns the step's word in the table of proxy/README.md.
+// String returns the text of the step in the table of proxy/README.md.
 func (s Step) String() string {
 	return [...]string{
 		"fail", "same engine", "same engine, changed", "another engine", "moved", "longer context",
@@ -110,7 +109,7 @@ func (s Step) String() string {
 	}[s]
 }
 
-// Note counts the send that follows a step.
+// Note counts a send.
 func (s *Sends) Note(step Step) {
 	switch step {
 	case Repeat, Other:
@@ -130,23 +129,21 @@ func (s *Sends) Note(step Step) {
 	s.Again = step == Repeat || step == Change
 }
 
-// Charged reports whether a send is charged to the retry budget of all calls. An engine that lacks
-// the model, or whose refusal is in doubt, has done no work, so a send to another engine adds no
-// work.
+// Charged reports whether a step uses the retry budget. A step after ModelGone or Doubtful does
+// not, because the first engine has done no work.
 func Charged(step Step, f *Failure) bool {
 	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
 }
 
-// rule is one row of the table.
 type rule struct {
 	step   Step
-	causes []Cause // nil: any cause, once the client has some of the answer
-	when   string  // for human readers
+	causes []Cause // nil: the rule applies to any cause after the client has received part of the answer
+	when   string  // text for the table in proxy/README.md
 	fits   func(*State, *Failure) bool
 }
 
-// rules are in order: the first rule that applies decides. Decide consults them only if the call
-// still holds its request, or the client has some of the answer.
+// rules are tried in order. Decide uses them if the request can be sent again or the client has
+// received part of the answer.
 var rules = []rule{
 	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {
 		return s.Complete
@@ -186,11 +183,10 @@ var rules = []rule{
 	}},
 }
 
-// retries reports whether the call has a retry left.
 func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
 
-// Decide returns what a call does after a failure. If the step is charged (Charged) and the budget
-// is empty, the caller must set NoBudget and call Decide again.
+// Decide returns the step after a failure. If the step is charged (Charged) and the budget is
+// empty, the caller must set NoBudget and call Decide again.
 func Decide(s *State, f *Failure) Step {
 	if s.Spent && !s.Part {
 		return Fail
@@ -203,7 +199,7 @@ func Decide(s *State, f *Failure) Step {
 	return Fail
 }
 
-// concerns reports whether the rule applies to a call in this state, after this failure.
+// concerns reports whether the rule applies to this state and this cause.
 func (r *rule) concerns(s *State, f *Failure) bool {
 	if s.Part {
 		return r.causes == nil
@@ -211,10 +207,10 @@ func (r *rule) concerns(s *State, f *Failure) bool {
 	return slices.Contains(r.causes, f.Cause)
 }
 
-// unbounded reports whether a step is allowed even after MaxSends sends.
+// unbounded reports whether a step is exempt from MaxSends.
 func unbounded(s Step) bool { return s == Move || s == Resume || s == Finish }
 
-// Table returns the rules as a Markdown table for human readers.
+// Table returns the rules as a Markdown table.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| after | the call goes to | when |\n| --- | --- | --- |\n")

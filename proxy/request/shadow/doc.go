@@ -1,35 +1,40 @@
-// Package shadow sends copies of calls to another model's engines (models[].shadow). It reads and
-// counts the answers, then discards them.
+// Package shadow sends copies of calls to another model (models[].shadow). It reads the answers,
+// counts their tokens, and discards them.
 //
 // Shadows takes part in calls (package participant).
 //
 // # What a copy may not do
 //
-// A copy must not affect the call. The edge sends the request to the call's own engine before it
-// does anything for a copy. The copy runs on its own goroutine, with its own bytes. The call's
-// goroutine only hashes the start of the conversation, takes a slot and copies the body.
+// A copy must not affect its call. The call is sent to its engine before the copy starts. The copy
+// runs on a separate goroutine and does not share bytes with the call. The call's goroutine only
+// hashes the beginning of the conversation, acquires a slot and copies the body.
 //
-// A copy gets only a slot that is free at once, beyond the model's reserve. The upstream must be
-// up, its breaker closed and less than half of its slots taken, and no call may be waiting for the
-// model. A copy does not wait in a queue and does not wake an engine. Like a call, it is sent again
-// only once, changed so that its engine accepts it (Changes).
+// A copy gets a slot only under these conditions:
 //
-// A copy ends when its client leaves: the call's attempt.Abort ends the copy's. After the call has
-// been answered the copy continues, so that slower engines are measured as well. A drain ends all
-// copies at once.
+//   - The slot is free immediately, and is not part of the model's reserve.
+//   - The upstream is up, its breaker is closed, and less than half of its slots are in use.
+//   - No call is waiting for the model.
 //
-// A copy's memory counts like a call's: the body counts against limits.body_memory, and the reply
-// against limits.reply_memory. A copy is charged to no key, and appears neither in the ledger nor
-// in the usage. Its failures are recorded for the status page, but not for the breaker, health and
-// poison. Its first tokens update the measured speeds of engines, like those of calls.
+// A copy does not queue and does not wake an engine. If its engine refuses it, it is sent at most
+// once more, with a change after which the engine may accept it (Changes).
 //
-// The consent of the call's key applies: a prompt goes only to those external upstreams that the
-// key has listed. The key needs no right to the other model, because it receives no answer from
-// that model.
+// A copy is canceled if the client disconnects before the call is answered. Once the call is
+// answered, the copy continues, so that slower engines are measured as well. A drain cancels all
+// copies immediately.
+//
+// The memory of a copy counts like that of a call: its body against limits.body_memory, its
+// response against limits.reply_memory. A copy is not charged to a key, and does not appear in the
+// ledger or the usage. Its failures appear on the status page, but do not affect the breaker, the
+// health or package poison. Its time to the first token updates the measured speed of the engine,
+// like that of a call.
+//
+// The key's consent applies: a prompt goes only to external upstreams that the key lists. The key
+// need not have access to the shadow's model, because the client receives no answer from that
+// model.
 //
 // # Design
 //
-// A call in any dialect that is chat underneath is copied as its chat request. The copy is decoded
-// anew, because a codec belongs to one call and its goroutine. As with arms, a hash decides which
-// conversations are copied, so either all turns of a conversation are copied or none are.
+// A call in any dialect that is translated to chat is copied as its chat request. The copy decodes
+// it again, because a codec belongs to the goroutine of one call. As with arms, a hash selects the
+// conversations. Either all turns of a conversation are copied, or none.
 package shadow

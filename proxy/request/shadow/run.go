@@ -13,9 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// run sends the copy and reads its answer.
 func (p *shadow) run() {
-	defer p.of.remove(p) // after the slot is free
+	defer p.of.remove(p) // must follow the release of the slot
 	defer p.finish()
 	p.of.o.Guard.Point("shadow.run")
 	if p.decode() != nil {
@@ -38,8 +37,8 @@ func (p *shadow) run() {
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
-// finish releases what the copy holds, and counts the copy. If the copy has failed, finish reports
-// nothing to the upstream's breaker.
+// finish releases and counts the copy. If the copy failed, the outcome is neutral for the
+// upstream's breaker.
 func (p *shadow) finish() {
 	now := time.Now()
 	defer p.count(now)
@@ -57,8 +56,6 @@ func (p *shadow) count(now time.Time) {
 	observe.Shadowed(p.of.o.Calls, &p.record, p.model.Config.ID, p.end, now.Sub(p.record.Start).Seconds())
 }
 
-// failed records the outcome of a failed copy. If the engine failed, it records that for the status
-// page.
 func (p *shadow) failed(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
 	case errors.Is(cause, failure.ErrDrained), f.Outcome == upstreams.OutcomeHandedOver:
@@ -75,7 +72,6 @@ func (p *shadow) failed(f *failure.Failure) {
 	}
 }
 
-// decode reads the copied request under the rules of its model.
 func (p *shadow) decode() error {
 	if err := p.request.Decode(endpoint.Input{Body: &p.body, Snapshot: p.snapshot}); err != nil {
 		return err
@@ -90,8 +86,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change prepares to send the request to the engine once more, changed so that the engine may
-// accept it. It does for a copy what changer does for a call.
+// change changes the request so that its engine may accept the request, like changer in package
+// call. It returns false if no change helps.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -109,7 +105,6 @@ func (p *shadow) change(why *failure.Failure) bool {
 	return true
 }
 
-// target returns the copy's engine, together with what that engine is known to refuse.
 func (p *shadow) target() endpoint.Target {
 	up, served := p.place.lease.Upstream(), p.place.target.Served
 	return endpoint.Target{
@@ -120,8 +115,7 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine and reads the whole answer. again is true for the second
-// attempt.
+// ask makes an attempt. again is true for the second attempt.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange
@@ -150,7 +144,6 @@ func (p *shadow) ask(again bool) error {
 	return p.readWhole(p.request.Unary(about))
 }
 
-// readStream reads a stream to its end. It holds no buffer while it waits.
 func (p *shadow) readStream(stream endpoint.Stream) error {
 	defer func() { p.noteUsage(stream.Usage()) }()
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
@@ -175,7 +168,6 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 	}
 }
 
-// readWhole reads a whole answer.
 func (p *shadow) readWhole(codec endpoint.Unary) error {
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
 		return err
@@ -198,14 +190,13 @@ func (p *shadow) noteUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// unknownBody implements attempt.Hasher. It returns no hash, because a copy is never evidence
-// against a request.
+// unknownBody implements attempt.Hasher and never returns a hash, because the failure of a copy
+// proves nothing about the request.
 type unknownBody struct{}
 
 func (unknownBody) BodyHash() uint64 { return 0 }
 
-// leaver implements attempt.Mover. A copy leaves an engine that has stalled or is drained, but
-// does not move to another one.
+// leaver implements attempt.Mover. A copy on a stalled or drained engine ends instead of moving.
 type leaver struct{}
 
 func (leaver) Leave() bool { return true }

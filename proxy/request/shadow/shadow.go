@@ -21,7 +21,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Options holds what copies share with calls.
+// Options configure Shadows.
 type Options struct {
 	Guard   *guard.Guard
 	Replies *limit.Memory
@@ -38,34 +38,34 @@ type Shadows struct {
 
 	mu      sync.Mutex
 	running map[*shadow]struct{}
-	ended   bool // no more copies start
+	ended   bool
 }
 
-// New returns a Shadows without copies.
+// New returns a Shadows that runs no copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
 // Changes remembers how requests must be changed so that engines that refused them accept them.
 type Changes interface {
-	// Known returns what an engine is known to refuse in requests for a model that it serves.
+	// Known returns which parts of requests an engine is known to refuse for a model.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After returns a change with which the engine may accept a refused request: a new token limit
-	// (0: unchanged), or the omission of what refused names. ok is false if no change would help.
+	// After returns a change after which the engine may accept a refused request. limit is the new
+	// token limit (0: unchanged), and refused contains the parts to remove from the request. ok is
+	// false if no change helps.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
-	// Learn records that an engine has accepted a request without what it had refused before.
+	// Learn records that an engine has accepted a request after refused was removed from it.
 	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
 }
 
-// shadow is one copy.
 type shadow struct {
 	of       *Shadows
-	model    *snapshot.Model // the model that answers the copy
+	model    *snapshot.Model
 	snapshot *snapshot.Snapshot
 	without  endpoint.Refused // what the engine has refused in the copy
 	place    place
 	id       []byte
 	tiers    uint8
 	tokens   int
-	implied  chat.Implied // implied by the request's dialect
+	implied  chat.Implied // implied by the dialect of the call
 	body     body.Body
 	request  endpoint.Request
 	memory   attempt.Memory
@@ -75,7 +75,7 @@ type shadow struct {
 	end      observe.ShadowEnd
 }
 
-// place is the slot that a copy has taken, and the salt for the engine's prompt cache.
+// place is the slot of a copy, together with the salt for the engine.
 type place struct {
 	lease  *upstreams.Lease
 	target *routing.Target
@@ -183,15 +183,15 @@ func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are taken. Slots taken by
-// the engine's other clients also count, as far as they are known.
+// idles reports whether an upstream is up and less than half of its slots are in use. The known
+// load from the engine's other clients is included.
 func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.At(now))
 	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit
 }
 
-// add registers a copy before it runs. It returns false once the edge drains.
+// add adds a running copy. It returns false if the edge is draining.
 func (s *Shadows) add(p *shadow) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,14 +208,14 @@ func (s *Shadows) remove(p *shadow) {
 	delete(s.running, p)
 }
 
-// Running returns how many copies are running.
+// Running returns the number of running copies.
 func (s *Shadows) Running() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.running)
 }
 
-// End ends all copies because the edge drains, and prevents new ones.
+// End cancels all copies and prevents new ones.
 func (s *Shadows) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

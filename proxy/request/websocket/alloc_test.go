@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestEventAllocations checks that sending a stream's event as a message allocates nothing, even
-// on a named lane.
+// TestEventAllocations checks that sending a stream event as a message does not allocate, even on a
+// named lane.
 func TestEventAllocations(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -20,45 +20,44 @@ import (
 )
 
 const (
-	// maxQueued is the maximum number of calls that wait for the running call.
+	// maxQueued is the maximum number of calls that wait on a connection. longest is the maximum
+	// age of a connection.
 	maxQueued = 16
-	// longest is the protocol's maximum age of a connection.
-	longest = 60 * time.Minute
+	longest   = 60 * time.Minute
 )
 
-// calls holds the calls of one connection. They run one after the other, on a goroutine that exists
-// only while there are calls. mu guards the fields below it, which other goroutines use.
+// calls runs the calls of one connection one after the other. Its goroutine exists only while there
+// are calls. mu guards the fields below it.
 type calls struct {
 	terms  *terms
 	peer   *peer
-	key    *auth.Key // nil: the edge requires none
-	head   []header  // the headers of each call's request
+	key    *auth.Key // nil: no key is required
+	head   []header
 	query  []byte
-	raw    net.Conn     // the server's own connection value
-	client *listen.Conn // the listen.Conn beneath raw; nil if there is none (tests)
-	shown  *cert.Peer   // the client's identity from its certificate; nil: no certificate
-	until  time.Time    // when the connection ends because of its age
+	raw    net.Conn     // the server's connection
+	client *listen.Conn // the listen.Conn below raw; nil in tests
+	shown  *cert.Peer   // identity in the client's TLS certificate, or nil
+	until  time.Time    // when the connection reaches its maximum age
 	lanes  lanes
 
 	mu      sync.Mutex
 	queue   []*turn
-	running bool      // a goroutine runs calls
-	begun   int       // calls whose response the client has not yet reported as processed
-	over    bool      // the connection has ended
+	running bool
+	begun   int // number of calls whose response the client has not acknowledged
+	over    bool
 	heard   time.Time // when the last call ended
 }
 
-// callHeaders lists the headers of the upgrade that a call reads, in addition to the end-user
-// header.
+// callHeaders contains the headers of the upgrade that each request repeats. headOf adds the header
+// for the end user.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
-// keepHead keeps the headers of the upgrade that each call's request repeats.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	c.head = headOf(ctx, c.terms.services)
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// headOf returns the headers of an upgrade that a call reads.
+// headOf returns the headers of an upgrade that each request repeats.
 func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	names := callHeaders[:]
 	if n := services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
@@ -72,7 +71,6 @@ func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	return head
 }
 
-// enqueue queues a turn to run after the earlier ones, or refuses the turn.
 func (c *calls) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,16 +92,16 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	return nil
 }
 
-// keep returns an error if an incomplete message must not take more memory.
+// keep returns an error if an incomplete message may not use more memory.
 func (c *calls) keep(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mayWait(m)
 }
 
-// mayWait returns an error if a message may not wait for the calls before it. The waiting messages
-// of a connection must together be no longer than one request, and a key may have no more waiting
-// messages than concurrent calls. A message does not wait if there is no call before it.
+// mayWait returns an error if a message may not wait for earlier calls. The total size of the
+// waiting messages of a connection is limited to the size of one request. A key may have as many
+// waiting messages as concurrent calls. If no call is running, the message does not wait.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -123,14 +121,11 @@ func (c *calls) mayWait(m *message) *apierr.Error {
 	return refused
 }
 
-// work runs turns until no turn is waiting.
 func (c *calls) work() {
 	for c.runNext() {
 	}
 }
 
-// runNext runs the turn that has waited longest. It returns false if no turn is waiting or none
-// may run.
 func (c *calls) runNext() (more bool) {
 	t := c.dequeue()
 	if t == nil {
@@ -140,7 +135,7 @@ func (c *calls) runNext() (more bool) {
 	t.message.begin()
 	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
 		c.peer.panicked()
-		more = true // dequeue decides whether there are more turns
+		more = true // dequeue decides whether there are more
 	})
 	c.terms.services.Guard.Point("websocket.turn")
 	if c.outlived() {
@@ -151,7 +146,7 @@ func (c *calls) runNext() (more bool) {
 	status := c.run(t)
 	if code, reason := c.terms.verdict(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // all further calls would get a 401 as well
+	} else if status == 401 { // later calls would get a 401 too
 		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
 	} else if status == 500 {
 		c.peer.panicked()
@@ -159,14 +154,14 @@ func (c *calls) runNext() (more bool) {
 	return true
 }
 
-// dequeue takes the turn that has waited longest. If there is none, the connection becomes idle.
-// If the connection has ended, dequeue releases its memory.
+// dequeue removes the first turn from the queue. If the queue is empty, the connection becomes
+// idle. If the connection has also ended, its memory is released.
 func (c *calls) dequeue() *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended() && len(c.queue) > 0 {
 		t := c.queue[0]
-		c.queue[0], c.queue = nil, c.queue[1:] // an idle connection must not hold messages
+		c.queue[0], c.queue = nil, c.queue[1:] // an idle connection must not keep messages
 		c.begun++
 		return t
 	}
@@ -179,7 +174,7 @@ func (c *calls) dequeue() *turn {
 }
 
 // acknowledge records that the client has processed a response. It returns false if the client has
-// reported more responses than there were calls. Such reports count as requests.
+// acknowledged more responses than there were calls. The excess acknowledgments count as requests.
 func (c *calls) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,14 +185,14 @@ func (c *calls) acknowledge() bool {
 	return true
 }
 
-// ended reports whether no further call may start. If a client leaves silently, the edge notices
-// this before a read from the connection fails. The running call then also ends.
+// ended reports whether no more calls may start. The listener may notice that the client has
+// disconnected before a read fails.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
 
-// run runs a turn as a call, and writes its answer. It returns the status of the call, or 0 if
-// there was no call.
+// run runs a turn as a call and writes its answer. It returns the status of the call, or 0 if the
+// turn did not become a call.
 func (c *calls) run(t *turn) (status int) {
 	to := c.lanes.at(t.lane)
 	if to == nil {
@@ -231,14 +226,14 @@ func (c *calls) run(t *turn) (status int) {
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.kept && from != nil { // a failed turn ends its chain (protocol)
+	if !events.kept && from != nil { // according to the protocol, a failed turn ends its chain
 		c.lanes.drop(from)
 	}
 	return ctx.Response.StatusCode()
 }
 
-// refuse tells the client that its message does not become a call. The message counts as a request
-// of the key. If the key has no requests left, refuse reports that instead.
+// refuse reports that a message did not become a call. The message counts as a request of the key.
+// If the key has no requests left, refuse reports that error instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
 	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -246,13 +241,11 @@ func (c *calls) refuse(lane string, e *apierr.Error) {
 	c.peer.refuse(lane, e)
 }
 
-// request makes a turn's request, which is a POST with the relevant headers of the upgrade.
 func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
 	pieces, size := t.body(before)
 	return request(callConn{Conn: c.raw, client: c.client, shown: c.shown}, endpoint.Responses.Path, c.query, c.head, pieces, size)
 }
 
-// request makes the request of a call from its parts.
 func request(conn callConn, path string, query []byte, head []header, pieces [][]byte, size int64) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init2(conn, nil, true)
@@ -271,20 +264,19 @@ func request(conn callConn, path string, query []byte, head []header, pieces [][
 	return ctx
 }
 
-// outlived reports whether the connection has reached its maximum age.
 func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
 
 const reasonOutlived = "the connection has lasted 60 minutes"
 
-// answer writes a call's answer: the events of a stream, which may still be generated, or an error.
-// It returns an error if the connection has failed or the stream breaks off.
+// answer writes the answer of a call: the events of a stream while they are generated, or an error.
+// It returns an error if a write fails or the stream is incomplete.
 func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
 	case stream != nil:
 		defer response.CloseBodyStream() //nolint:errcheck // it has none to give
 		_, err = stream.(io.WriterTo).WriteTo(events)
-	case ctx.Hijacked(): // the client has left
+	case ctx.Hijacked(): // the client has disconnected
 	case response.StatusCode() == fasthttp.StatusOK:
 		_, err = events.Write(response.Body())
 	default:
@@ -293,34 +285,33 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	return err
 }
 
-// callConn is the connection that a call sees. The call's body is not read from the connection.
+// callConn is the connection that a call uses. The body of the call is not read from it.
 type callConn struct {
 	net.Conn
 	client net.Conn
 	shown  *cert.Peer
 }
 
-// CertificatePeer lets listen.PeerOf find the client's certificate.
+// CertificatePeer is called by listen.PeerOf.
 func (c callConn) CertificatePeer() *cert.Peer { return c.shown }
 
-// NetConn lets listen.ConnOf find the connection.
+// NetConn is called by listen.ConnOf.
 func (c callConn) NetConn() net.Conn { return c.client }
 
-// Read implements net.Conn.
 func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
 
-// SetReadDeadline implements net.Conn. The message has already arrived.
+// SetReadDeadline implements net.Conn. It does nothing, because the message has already been read.
 func (callConn) SetReadDeadline(time.Time) error { return nil }
 
-// endIdle prevents further calls, unless a call is running or further calls are already prevented.
-// If it returns true, the caller must close the connection.
+// endIdle prevents new calls. It returns false if a call is running or new calls are already
+// prevented. If it returns true, the caller must close the connection.
 func (c *calls) endIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.running && c.peer.ended.CompareAndSwap(false, true)
 }
 
-// idle returns the time since the last call ended, or 0 while a call is running.
+// idle returns the time since the last call ended, or 0 during a call.
 func (c *calls) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -330,8 +321,8 @@ func (c *calls) idle() time.Duration {
 	return time.Since(c.heard)
 }
 
-// end runs after the connection has ended. It ends a running call, whose client has left. The
-// memory of the connection is released after that call.
+// end cancels the running call after the connection has ended. The memory of the connection is
+// released after that call.
 func (c *calls) end() {
 	c.peer.ended.Store(true)
 	if c.client != nil {
@@ -345,7 +336,6 @@ func (c *calls) end() {
 	}
 }
 
-// release releases the memory that the connection holds.
 func (c *calls) release() {
 	for _, t := range c.queue {
 		t.message.release()

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestNoCallAfterClientLeft checks that waiting calls do not start if the running call ended
-// because the client left, even if no read from the connection has failed yet.
+// TestNoCallAfterClientLeft checks that waiting calls do not start after the running call has ended
+// because the client disconnected, even if no read from the connection has failed yet.
 func TestNoCallAfterClientLeft(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

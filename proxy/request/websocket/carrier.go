@@ -18,25 +18,23 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Carrier takes over the connections of clients that request WebSocket, and runs their calls. Any
-// goroutine may call its methods.
+// Carrier takes over the connections of WebSocket clients and runs their calls. Any goroutine may
+// call its methods.
 type Carrier struct {
 	terms terms
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
-	ofKey    map[string]int // sessions, by the key's id
+	ofKey    map[string]int // number of sessions by key id
 	opened   uint64
 }
 
-// shareOfKey limits the WebSocket connections of one key to 1/4 of limits.connections. Such
-// connections stay open without a call, so they could lock out the clients of other keys.
+// shareOfKey limits the WebSocket connections of one key to 1/4 of limits.connections. A connection
+// may stay open without a call, so a single key could otherwise use up all connections.
 const shareOfKey = 4
 
-// mostOfKey returns the maximum number of connections of one key.
 func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
 
-// room reports whether a key may open one more connection.
 func (c *Carrier) room(key *auth.Key) bool {
 	if key == nil {
 		return true
@@ -58,25 +56,24 @@ func New(s *call.Services, draining func() bool) *Carrier {
 	}
 }
 
-// carried adapts an endpoint to bodies that are built from messages. The limit then applies to the
-// bytes that clients send.
+// carried returns a copy of an endpoint for bodies that are built from messages. Its size limit
+// excludes the bytes that the edge adds.
 func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
 	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
 	return &made
 }
 
-// Wants reports whether a request wants to upgrade to WebSocket.
+// Wants reports whether a request is a WebSocket upgrade for /v1/responses.
 func Wants(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path && Asked(ctx)
 }
 
-// Asked reports whether a request, whatever its path, wants to upgrade to WebSocket.
+// Asked reports whether a request is a WebSocket upgrade, whatever its path.
 func Asked(ctx *fasthttp.RequestCtx) bool {
 	return asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
 }
 
-// asksWebSocket reports whether an Upgrade header lists websocket.
 func asksWebSocket(list []byte) bool {
 	for protocol := range bytes.SplitSeq(list, []byte{','}) {
 		if httptoken.EqualFold(bytes.TrimSpace(protocol), "websocket") {
@@ -86,8 +83,8 @@ func asksWebSocket(list []byte) bool {
 	return false
 }
 
-// Upgrade takes over the connection of a request, or returns the refusal. It finds the key and
-// applies the rules for web pages, as for a call. The server has already applied its own rules.
+// Upgrade takes over the connection of a request, or returns an error. It authenticates the request
+// and checks its origin. The server has already applied its checks.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -123,8 +120,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off refuses a WebSocket request if WebSocket is disabled. The status makes Codex switch to POST
-// at once. After any other status Codex would retry for seven seconds.
+// off refuses an upgrade if WebSocket is disabled. After a 426, Codex switches to POST immediately.
+// After any other status, it would retry for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -132,15 +129,17 @@ func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// Connections returns how many connections are open, and how many were opened in total.
+// Connections returns the number of open connections, and how many connections were opened in
+// total.
 func (c *Carrier) Connections() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.sessions), c.opened
 }
 
-// Review ends the connections that may not continue: the edge drains, the configuration no longer
-// enables WebSocket, or the key is gone. Each connection ends after its running call.
+// Review closes the connections that may not continue, because the edge drains, WebSocket was
+// disabled, or the key is no longer valid. If a call is running, the connection is closed after the
+// call.
 func (c *Carrier) Review() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

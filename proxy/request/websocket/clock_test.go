@@ -50,7 +50,6 @@ func open(t *testing.T) (client net.Conn, c *Carrier) {
 	return client, c
 }
 
-// next reads a short frame.
 func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	t.Helper()
 	var head [2]byte
@@ -68,7 +67,7 @@ func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// say writes a masked frame whose mask is all zeros.
+// say writes a frame whose mask is zero.
 func say(c net.Conn, op byte, payload string) {
 	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
 }
@@ -80,8 +79,8 @@ const (
 	opPong  = 0xa
 )
 
-// TestSilentPeer checks that a client that does not answer the first ping is dropped a minute
-// after it connected.
+// TestSilentPeer checks that the edge disconnects a client that does not answer the first ping, one
+// minute after the client connected.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -99,7 +98,8 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// TestIdle checks that a client that only answers pings is closed with 1000 after ten minutes.
+// TestIdle checks that a connection on which the client only answers pings is closed with 1000
+// after ten minutes.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -126,8 +126,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSilentAfterClose checks a client that does not confirm a close in the middle of a message,
-// whether it is silent or sending. It must be dropped after five seconds.
+// TestSilentAfterClose checks a client that does not confirm a close in the middle of a message. It
+// must be disconnected after five seconds, even if it continues to send.
 func TestSilentAfterClose(t *testing.T) {
 	for _, sends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestMaximumAge checks that even a busy connection gets the protocol's error after an hour and is
+// TestMaximumAge checks that after an hour even a busy connection gets the protocol's error and is
 // closed.
 func TestMaximumAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// errCloseReason stops reading a connection after a close frame whose reason is not UTF-8. The
-// library confirms such a close frame like any other, but RFC 6455, 8.1, requires 1007.
+// errCloseReason is the error for a close frame whose reason is not UTF-8. RFC 6455, 8.1 requires
+// the close code 1007, but the library would confirm the close.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
-// closeFrame tracks the payload of a close frame: a two-byte code, then the reason.
+// closeFrame collects the payload of a close frame: a code of two bytes and the reason.
 type closeFrame struct {
 	mask  [4]byte
-	bytes []byte // unmasked; nil outside of a close frame
+	bytes []byte // unmasked; nil: no close frame
 }
 
-// mostControl is the maximum length of a control frame's payload (RFC 6455, 5.5).
 const mostControl = 125
 
-// begin receives the head of a close frame. The library refuses a malformed head.
+// begin starts collecting a close frame. It ignores malformed close frames, which the library
+// refuses.
 func (c *closeFrame) begin(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > mostControl {
@@ -28,8 +28,7 @@ func (c *closeFrame) begin(head []byte, length uint64) {
 	c.bytes = make([]byte, 0, length)
 }
 
-// take receives bytes of the payload. After the last byte it returns an error if the reason is not
-// UTF-8.
+// take collects payload bytes. After the last byte it returns an error if the reason is not UTF-8.
 func (c *closeFrame) take(p []byte) error {
 	if c.bytes == nil {
 		return nil

@@ -10,18 +10,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The protocol's codes for connection errors.
 const (
 	codePrevious   = "previous_response_not_found"
 	codeOutlived   = "websocket_connection_limit_reached"
 	codeLanes      = "websocket_stream_limit_reached"
 	codeLaneName   = "invalid_stream_id"
-	codeQueueFull  = "websocket_queue_full" // our own code: the protocol has no limit
+	codeQueueFull  = "websocket_queue_full" // not in OpenAI's protocol, which does not limit the queue
 	codeSteerFails = "steering_not_supported"
 	codeCancel     = "cancel_not_supported"
 )
 
-// Errors about a message that does not become a call.
 var (
 	errPrevious = apierr.Invalid("previous_response_id", codePrevious,
 		"This connection has no such response to continue from: it keeps the last one of each stream_id that has not failed, up to the size limit of one request for all of them. Send the whole conversation without previous_response_id.")
@@ -39,15 +37,15 @@ var (
 		"Together, the calls waiting on this connection would exceed the size limit of one request. Wait for a response.")
 )
 
-// conversationTooLarge returns the refusal of a turn that is too large together with the
-// conversation that it continues.
+// conversationTooLarge returns the error for a turn that, together with the conversation that it
+// continues, exceeds the limit.
 func conversationTooLarge(limit int64) *apierr.Error {
 	return apierr.New(fasthttp.StatusRequestEntityTooLarge, apierr.CodeRequestTooLarge,
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// leadOf returns the text with which every message of a named lane starts, or nil for the default
-// lane.
+// leadOf returns the bytes at the beginning of every message on a named lane, or nil for the
+// default lane.
 func leadOf(lane string) []byte {
 	if lane == "" {
 		return nil
@@ -55,10 +53,8 @@ func leadOf(lane string) []byte {
 	return appendLane([]byte{'{'}, lane)
 }
 
-// header is one header of a request or an answer.
 type header struct{ name, value string }
 
-// appendHeaders appends an event's headers, followed by a comma.
 func appendHeaders(dst []byte, headers []header) []byte {
 	dst = append(dst, `"headers":{`...)
 	for i, h := range headers {
@@ -71,7 +67,6 @@ func appendHeaders(dst []byte, headers []header) []byte {
 	return append(dst, `},`...)
 }
 
-// headersOf returns those of the named headers that an answer has.
 func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
@@ -81,13 +76,11 @@ func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	return headers
 }
 
-// errorEvent returns the event for an error that answered a call.
 func errorEvent(lane string, from *fasthttp.Response) []byte {
 	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry", endpoint.HeaderRetained)
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 
-// appendError appends the event for the error in body.
 func appendError(dst []byte, lane string, status int, body []byte, headers []header) []byte {
 	dst = strconv.AppendInt(append(dst, `{"type":"error","status":`...), int64(status), 10)
 	dst = appendLane(append(dst, ','), lane)
@@ -97,8 +90,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed returns the reply to an event that tries to change an engine's input while the engine
-// answers. The reply contains that input, so that the client can send it in a separate call.
+// steerFailed returns the reply to response.steer. It contains the input of the request, so that
+// the client can send the input in a response.create.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)
@@ -116,7 +109,6 @@ func steerFailed(d *jsonx.Doc) []byte {
 	return append(dst, `}}`...)
 }
 
-// appendLane appends the member that names an event's lane, followed by a comma.
 func appendLane(dst []byte, lane string) []byte {
 	if lane == "" {
 		return dst

@@ -7,32 +7,30 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// eventWriter turns the events of a stream into messages. It keeps the response in the last event
-// for turns that continue that response.
+// eventWriter converts the events of a stream to messages. It stores the response that the last
+// event contains, for later turns that continue this response.
 type eventWriter struct {
 	peer     *peer
 	lanes    *lanes
 	turn     *turn
 	to, from *lane
-	kept     bool // the response has completed
-	leftOut  int  // number of omitted events
+	kept     bool // whether the response was stored
+	leftOut  int
 	told     []header
-	lead     []byte // the text with which every message of a named lane starts
+	lead     []byte // bytes at the beginning of every message on a named lane
 	pieces   [][]byte
 }
 
-// The delimiters of a stream's events.
 var (
 	eventLine = []byte("event: ")
 	dataLine  = []byte("data: ")
 	eventEnd  = []byte("\n\n")
 )
 
-// Write implements io.Writer. p contains whole events, each with one line of data. Comments are
-// dropped, because they only keep a stream's reader waiting. Data without an event name only marks
-// the end of the stream and is dropped as well. A stream that fails has an error and then the
-// failed response. Over WebSocket each of the two would end a turn, so only the response is sent,
-// with the error's sequence number.
+// Write implements io.Writer. p contains whole events, each with one data line. Comments and the
+// end mark of the stream are dropped. An error event and the failed response that follows it would
+// each end the turn. Write therefore omits the error event and corrects the sequence number of the
+// failed response.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var event []byte
@@ -52,13 +50,12 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// message returns the message of an event, in pieces.
 func (w *eventWriter) message(name, data []byte) [][]byte {
 	w.pieces = w.pieces[:0]
 	if len(w.lead) > 0 {
 		w.pieces = append(w.pieces, w.lead)
 	}
-	if len(w.told) > 0 && string(name) == "response.created" { // as in the answer to a POST
+	if len(w.told) > 0 && string(name) == "response.created" { // as in the response headers of a POST
 		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.told))
 	}
 	before := len(w.pieces)
@@ -70,14 +67,14 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	default:
 		w.pieces = append(w.pieces, data)
 	}
-	for i := 1; i <= before; i++ { // join the pieces into one object
+	for i := 1; i <= before; i++ { // joins the pieces into one object
 		w.pieces[i] = w.pieces[i][1:]
 	}
 	return w.pieces
 }
 
-// response appends the pieces of an event whose data contains a response. It adds the id of the
-// response that this one continues. If the event ends the stream, the response is kept.
+// response appends the pieces of an event that contains a response. If the turn continues an
+// earlier response, it adds that response's id. If ended is true, it stores the response.
 func (w *eventWriter) response(data []byte, ended bool) {
 	if w.turn.previous == "" && !ended && w.leftOut == 0 {
 		w.pieces = append(w.pieces, data)
@@ -104,5 +101,6 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions is for parsing the edge's own events, which may repeat anything in a request.
+// eventOptions are the options for parsing the edge's events, which may repeat any part of a
+// request.
 var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

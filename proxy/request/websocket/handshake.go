@@ -13,14 +13,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The sizes of the buffers that a connection holds while it is open. Larger messages bypass the
-// buffers.
+// These are the sizes of a connection's permanent buffers. Larger messages bypass the buffers.
 const (
 	readBuffer  = 1 << 10
 	writeBuffer = 2 << 10
 )
 
-// handshake is the http.ResponseWriter that websocket.Accept needs. fasthttp sends the answer.
+// handshake is the http.ResponseWriter for websocket.Accept. It records the response, which
+// fasthttp sends.
 type handshake struct {
 	header http.Header
 	status int
@@ -31,13 +31,11 @@ func (h *handshake) Header() http.Header         { return h.header }
 func (h *handshake) Write(p []byte) (int, error) { return len(p), nil }
 func (h *handshake) WriteHeader(status int)      { h.status = status }
 
-// Hijack implements http.Hijacker.
 func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.conn, bufio.NewReadWriter(
 		bufio.NewReaderSize(h.conn, readBuffer), bufio.NewWriterSize(h.conn, writeBuffer)), nil
 }
 
-// accept checks the handshake of a request and prepares the answer, or returns what is wrong.
 func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
 	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET without a body
@@ -53,7 +51,7 @@ func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error
 			request.Header.Add(name, string(value))
 		}
 	}
-	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first one
+	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first value
 		request.Header.Del("Sec-Websocket-Version")
 	}
 	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
@@ -70,7 +68,7 @@ func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error
 			response.Header.Set(name, value)
 		}
 	}
-	if err != nil { // the error's text may quote the client
+	if err != nil { // the error may quote the client, so it is replaced
 		return nil, apierr.New(h.status, apierr.CodeBadRequest, "The WebSocket handshake is malformed (RFC 6455, 4.2.1).")
 	}
 	response.SetStatusCode(h.status)

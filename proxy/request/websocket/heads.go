@@ -6,35 +6,34 @@ import (
 	"math"
 )
 
-// errAnnounced stops reading a message whose frames announce more bytes than allowed.
 var errAnnounced = errors.New("the announced message is too large")
 
-// errEmptyFrames stops reading a message with more empty frames than mostEmptyFrames.
 var errEmptyFrames = errors.New("a message has too many empty frames")
 
-// mostEmptyFrames is the maximum number of empty frames in a message. Each empty frame costs work,
-// and no limit on bytes limits their number. A library sends one or two when it flushes.
+// mostEmptyFrames is the maximum number of empty frames in a message. The limit is needed because
+// an empty frame costs time but no size limit applies to it. Client libraries send one or two empty
+// frames when they flush.
 const mostEmptyFrames = 1000
 
-// frameHeads tracks the heads of frames (RFC 6455, 5.2) in the bytes that a client sends. The
-// library does not expose lengths. Without frameHeads, a message that is too large could be refused
-// only after its bytes have arrived. frameHeads checks lengths and the reason of a close. The
-// library finds all other violations of the protocol.
+// frameHeads parses the frame headers (RFC 6455, 5.2) in the bytes that a client sends. The library
+// does not expose the announced lengths, so without frameHeads a message that is too large could be
+// refused only after its bytes have arrived. frameHeads checks only lengths and close reasons. The
+// library checks everything else.
 type frameHeads struct {
-	most  func() int64 // the maximum length of a message
-	wrong error        // the violation, after which nothing is read
+	most  func() int64 // returns the maximum size of a message
+	wrong error        // once this error is set, no more bytes are read
 
 	head    [14]byte
 	n       int    // bytes of head that have arrived
-	rest    uint64 // remaining bytes of the frame's payload
-	message uint64 // bytes announced for the message so far
-	empty   int    // empty frames of the message so far
+	rest    uint64 // remaining payload bytes of the frame
+	message uint64 // announced size of the message so far
+	empty   int    // number of empty frames of the message so far
 	closing closeFrame
 }
 
-// scan tracks bytes as they arrive. It returns how many of these bytes the library may see. These
-// are all bytes except the last byte of a close frame whose reason is invalid. Without that byte
-// the library does not confirm the close.
+// scan parses bytes and returns how many of them the library may read. If a close frame has an
+// invalid reason, scan withholds the frame's last byte, so that the library does not confirm the
+// close.
 func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
@@ -55,7 +54,6 @@ func (f *frameHeads) scan(p []byte) int {
 	return len(p)
 }
 
-// next starts the payload once the head is complete.
 func (f *frameHeads) next() {
 	size, length := 2, uint64(f.head[1]&0x7f)
 	switch length {

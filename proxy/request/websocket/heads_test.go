@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFrameHeads checks that a message is refused exactly at the frame head that makes it too
-// large, however the bytes are split.
+// TestFrameHeads checks that a message is refused at exactly the frame header that makes it too
+// large, wherever the reads split the bytes.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
 		f := frameHeads{most: func() int64 { return most }}
 		var wire []byte
-		message, at := uint64(0), -1 // where the frame head that makes the message too large ends in wire
+		message, at := uint64(0), -1 // offset in wire of the end of the frame header that makes the message too large
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
 			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")
@@ -60,7 +60,7 @@ func TestFrameHeads(t *testing.T) {
 	})
 }
 
-// TestEmptyFrames checks the limit on the empty frames of each message. Pings do not count.
+// TestEmptyFrames checks the maximum number of empty frames in a message. Pings do not count.
 func TestEmptyFrames(t *testing.T) {
 	f := frameHeads{most: func() int64 { return 300 }}
 	empty, piece, ping := []byte{0, 0x80, 1, 2, 3, 4}, []byte{0, 1, 'x'}, []byte{0x89, 0}
@@ -80,8 +80,8 @@ func TestEmptyFrames(t *testing.T) {
 	}
 }
 
-// TestCloseReason checks that the library never sees the last byte of a close whose reason is not
-// UTF-8, however the bytes are split.
+// TestCloseReason checks that the library never sees the last byte of a close frame whose reason is
+// not UTF-8, wherever the reads split the bytes.
 func TestCloseReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := frameHeads{most: func() int64 { return 300 }}

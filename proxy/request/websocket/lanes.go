@@ -8,16 +8,17 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory counts the body memory used by the conversations of all connections. They may use half of
-// it, so that data that is kept between turns does not keep calls out. If there are several keys,
-// the conversations of one key may use a quarter of it. A single conversation may use more than
-// that quarter.
+// memory limits the memory of the conversations of all connections to half of the memory for
+// bodies, so that stored conversations do not block calls. If there is more than one key, the
+// conversations of one key may use a quarter of the memory for bodies. A single conversation may
+// exceed this quarter.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
 }
 
-// reserve reserves n bytes. It also counts them in ofKey, unless ofKey is nil.
+// reserve reserves n bytes, or returns false. ofKey counts the bytes in the key's conversations and
+// may be nil.
 func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
 	if ofKey != nil {
 		if sum := ofKey.Add(n); sum > n && sum > m.bodies.Limit()/4 {
@@ -43,28 +44,27 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 	m.bodies.Discard(n)
 }
 
-// maxLanes is the protocol's limit on the named lanes of a connection.
+// maxLanes is the maximum number of named lanes according to the protocol.
 const maxLanes = 32
 
-// lanes holds the conversations of a connection. Each lane keeps the conversation up to its last
-// response, as the input of a request that continues it. The least recently used lane loses its
-// conversation first if memory runs out, or if all conversations together exceed the maximum length
-// of a request.
+// lanes stores the conversations of a connection. Each lane contains the conversation up to its
+// last response, in the form of the input for a request that continues it. If memory is short, or
+// if all conversations together exceed the maximum size of a request, the least recently used lane
+// is dropped first.
 type lanes struct {
 	memory *memory
-	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
+	ofKey  *atomic.Int64 // bytes in the key's conversations on all connections; nil: not counted
 	limit  func() int64
-	list   []*lane // in order of use, the most recently used one last
+	list   []*lane // ordered by use; the most recently used lane is last
 	named  int
 }
 
 type lane struct {
-	name  string // empty: the default lane
-	last  string // the id of the last response; empty: there is none to continue
-	items []byte // elements of input, with commas between them
+	name  string // "": the default lane
+	last  string // id of the last response; "": none
+	items []byte // elements of input, separated by commas
 }
 
-// at returns the lane with the given name, or nil if there are too many lanes.
 func (l *lanes) at(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
@@ -82,7 +82,7 @@ func (l *lanes) at(name string) *lane {
 	return x
 }
 
-// holding returns the lane whose last response has the given id, or nil.
+// holding returns the lane whose last response has the id, or nil.
 func (l *lanes) holding(id string) *lane {
 	for _, x := range l.list {
 		if x.last == id && id != "" {
@@ -92,9 +92,8 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of lane x. It joins the earlier conversation, the pieces of
-// the request's input, and the output. The lane from holds the earlier conversation; if from is
-// nil, there is none.
+// keep stores a response as the last response of lane x. The lane then contains the conversation of
+// from (if from is not nil), the input of the request, and the output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {
@@ -121,8 +120,8 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	x.last, x.items = id, items
 }
 
-// makeRoom reserves n bytes for the conversation of x, which continues the conversation of from. If
-// necessary, other lanes lose their conversations.
+// makeRoom reserves n bytes for lane x. If necessary, it drops the conversations of lanes other
+// than from.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {
 		held := n
@@ -142,13 +141,11 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	}
 }
 
-// drop removes the conversation of a lane.
 func (l *lanes) drop(x *lane) {
 	l.memory.discard(int64(len(x.items)), l.ofKey)
 	x.last, x.items = "", nil
 }
 
-// release removes all conversations.
 func (l *lanes) release() {
 	for _, x := range l.list {
 		l.drop(x)
@@ -156,8 +153,6 @@ func (l *lanes) release() {
 	l.list = nil
 }
 
-// validLane reports whether name may be a lane's name: 1 to 256 letters, digits, underscores,
-// hyphens and periods.
 func validLane(name string) bool {
 	const others = "_-."
 	for _, c := range []byte(name) {

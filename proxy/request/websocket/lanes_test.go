@@ -11,15 +11,15 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestLanes compares the lanes with a model. The lane of a response that may be continued must have
-// exactly the items of the response's chain. All conversations together must stay within the limit
-// and half of the budget, and must use as much memory as is recorded.
+// TestLanes compares the lanes with a model. If a response may be continued, its lane must contain
+// exactly the items of its conversation. The conversations must not exceed the limit or half of the
+// budget in total, and must use the recorded amount of memory.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
 		budget := limit.NewMemory(int64(rapid.IntRange(10, 400).Draw(t, "budget")))
 		l := lanes{memory: &memory{bodies: budget}, limit: func() int64 { return most }}
-		chains := map[string]string{} // the conversation, by the id of its last response
+		chains := map[string]string{} // conversations, keyed by the id of their last response
 		for n := range rapid.IntRange(1, 60).Draw(t, "turns") {
 			to := l.at(rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "lane"))
 			previous := rapid.SampledFrom(append([]string{""}, held(&l)...)).Draw(t, "previous")
@@ -66,7 +66,6 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// held returns the ids of the responses that may be continued.
 func held(l *lanes) (ids []string) {
 	for _, x := range l.list {
 		if x.last != "" {
@@ -77,7 +76,7 @@ func held(l *lanes) (ids []string) {
 }
 
 // TestLeastRecentlyUsedLaneLeavesFirst checks that the least recently used lane loses its
-// conversation first, and never the lane that is being continued.
+// conversation first, and that the lane that a turn continues never loses its conversation.
 func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
@@ -99,8 +98,9 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	}
 }
 
-// TestLanes_Share checks that the conversations of one key, over all its connections, may hold half
-// of the memory for conversations. A single conversation may hold all of that memory.
+// TestLanes_Share checks that the conversations of one key may use half of the memory for
+// conversations, across all connections of the key. A single conversation may use all of that
+// memory.
 func TestLanes_Share(t *testing.T) {
 	m := &memory{bodies: limit.NewMemory(400)}
 	var one, other atomic.Int64

@@ -11,21 +11,19 @@ import (
 	"penstock/translate/apierr"
 )
 
-// firstPiece is the number of bytes that are first reserved for a message of unknown size.
 const firstPiece = 4 << 10
 
-// errSlow stops reading a message that arrives too slowly.
 var errSlow = errors.New("the message came too slowly")
 
-// message is a client's message. Its bytes are reserved from the memory for bodies. Until the
-// message's call starts, it counts as an incomplete body of its key.
+// message is a client's message. Its bytes are reserved from the memory for bodies. Until its call
+// starts, it counts as an incomplete body of its key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
-	place  *limit.Key // counts the message as a waiting message of its key; nil: it does not count
+	place  *limit.Key // key that counts this message as waiting, or nil
 }
 
-// grow doubles the buffer's capacity, up to one byte more than most.
+// grow doubles the capacity, but not beyond most+1 bytes. It returns false if no memory is left.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
 	before := m.memory.Held()
@@ -46,15 +44,14 @@ func (m *message) begin() {
 	}
 }
 
-// release releases the message's memory.
 func (m *message) release() {
 	m.memory.Discard(m.memory.Held())
 	m.begin()
 	m.bytes = nil
 }
 
-// room makes room for more bytes of a message, up to one byte more than most, or refuses the
-// message. Beyond the first piece it first checks whether the message may wait.
+// room makes room for more bytes of a message, or returns an error. To grow larger than the first
+// piece, the message must be allowed to wait.
 func (s *session) room(m *message, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
 		if refused := s.calls.keep(m); refused != nil {
@@ -67,9 +64,8 @@ func (s *session) room(m *message, most int64) *apierr.Error {
 	return nil
 }
 
-// receive reads a whole message, or reads until it is too large. It returns an *apierr.Error if the
-// message is too large, if it may not wait, or if there is no memory for it. In the last two cases
-// the rest of the message has been skipped.
+// receive reads a message. It returns an *apierr.Error if the message is too large, if it may not
+// wait, or if no memory is left. In the last two cases receive has skipped the message.
 func (s *session) receive(r io.Reader) (*message, error) {
 	snap := s.terms.services.Current()
 	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
@@ -77,7 +73,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
 	came := int64(0)
-	var refused *apierr.Error // if not nil, the rest of the message is skipped
+	var refused *apierr.Error // if not nil, the message is being skipped
 	for {
 		now := time.Now()
 		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
@@ -116,7 +112,6 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	}
 }
 
-// slowOr returns errSlow for an error that a deadline caused. It returns other errors unchanged.
 func slowOr(err error) error {
 	if body.TimedOut(err) {
 		return errSlow
@@ -124,10 +119,10 @@ func slowOr(err error) error {
 	return err
 }
 
-// arm sets the deadline for silence within a message.
+// arm sets the read deadline that limits silence within a message.
 func (s *session) arm(now time.Time) {
 	_ = s.raw.SetReadDeadline(now.Add(s.terms.services.Current().Config.Timeouts.ClientBody.D()))
 }
 
-// disarm removes the deadline that arm has set, because a client may be silent between messages.
+// disarm removes the deadline, because a client may be silent between messages.
 func (s *session) disarm() { _ = s.raw.SetReadDeadline(time.Time{}) }

@@ -16,36 +16,35 @@ import (
 )
 
 const (
-	// pingEvery is the interval at which the peer is pinged. The pings also keep balancers in front
-	// of the edge from closing the connection. A peer that does not answer within this time counts
-	// as gone.
+	// pingEvery is the interval between pings. Pings also prevent load balancers from closing the
+	// connection. If the peer does not answer within this time, it has disconnected.
 	pingEvery = 30 * time.Second
-	// pongPatience is how long the answer to a ping may wait for the current message to be written.
+	// pongPatience is how long a pong waits for the message that is being written.
 	pongPatience = 4 * time.Second
-	// closeTime is the time that the peer has to confirm a close frame. The library would read the
-	// rest of a message without a limit.
+	// closeTime is how long the peer may take to confirm a close frame. Without this limit, the
+	// library could wait forever for the end of an unfinished message.
 	closeTime = 5 * time.Second
 )
 
-// peer is the writing side of a connection. Any goroutine may call its methods.
+// peer writes to a connection. Any goroutine may call its methods.
 type peer struct {
 	ws      *websocket.Conn
 	late    *lateConn
-	writing chan struct{} // holds an element while a message is being written
-	joint   []byte        // only the current writer uses it
-	ended   atomic.Bool   // no new message may be started
+	writing chan struct{} // contains an element while a message is being written
+	joint   []byte
+	ended   atomic.Bool // whether new messages are forbidden
 	refused *observe.Calls
 	guard   *guard.Guard
 }
 
-// lateConn is a connection that is set once fasthttp has sent the answer to its request.
+// lateConn is a connection that is set only after fasthttp has sent the response to the handshake.
 type lateConn struct {
 	net.Conn
-	raw   net.Conn // the connection that Close closes
+	raw   net.Conn
 	heads frameHeads
 }
 
-// Read implements net.Conn. It reads nothing after the head of a frame that violates the protocol.
+// Read implements net.Conn. After a frame header that violates the protocol, it returns an error.
 func (c *lateConn) Read(p []byte) (int, error) {
 	if c.heads.wrong != nil {
 		return 0, c.heads.wrong
@@ -57,8 +56,7 @@ func (c *lateConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. A connection that was never set still belongs to fasthttp and is not
-// closed.
+// Close implements net.Conn. It does nothing while the connection belongs to fasthttp.
 func (c *lateConn) Close() error {
 	if c.Conn == nil {
 		return nil
@@ -66,34 +64,29 @@ func (c *lateConn) Close() error {
 	return c.raw.Close()
 }
 
-// close closes the connection with a code. No new message is started, and the peer has closeTime to
-// confirm.
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
 	defer time.AfterFunc(closeTime, p.cut).Stop()
-	_ = p.ws.Close(code, reason) // the connection is closed either way
+	_ = p.ws.Close(code, reason) // the connection is closed even after an error
 }
 
-// cut closes the socket.
 func (p *peer) cut() {
 	defer p.guard.Catch(guard.WebSocket, nil)
 	_ = p.late.Close()
 }
 
-// panicked ends the connection after a panic.
 func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal error") }
 
-// refuse tells the client that its message does not become a call, and counts the refusal.
 func (p *peer) refuse(lane string, e *apierr.Error) {
 	p.refused.Refused(e.Code)
 	var headers []header
 	if n := e.RetryAfterSeconds(); n > 0 {
 		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if this fails, reading fails, too
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if this fails, reading fails too
 }
 
-// ping reports whether the peer answers, or a message to it is still being written.
+// ping reports whether the peer answers a ping. It also returns true if a message is being written.
 func (p *peer) ping() bool {
 	select {
 	case p.writing <- struct{}{}:
@@ -106,8 +99,8 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether to answer a ping. A peer that does not read the message that is being
-// written gets no answer. It would not see the answer, and waiting for it would end the connection.
+// mayPong reports whether to answer a ping. If the peer is not reading the message that is being
+// written, mayPong returns false, because waiting to send the pong would end the connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()
@@ -120,11 +113,11 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// joined is the maximum length of a message whose pieces are joined before it is written. A longer
+// joined is the maximum size of a message whose pieces are joined before they are written. A larger
 // message is written piece by piece.
 const joined = 64 << 10
 
-// send writes a message, given in pieces, within the time that listen.Conn.SetWriteTimeout gave.
+// send writes a message that is given in pieces. The write timeout of listen.Conn applies.
 func (p *peer) send(pieces ...[]byte) error {
 	p.writing <- struct{}{}
 	defer func() { <-p.writing }()
@@ -149,7 +142,7 @@ func (p *peer) send(pieces ...[]byte) error {
 	return w.Close()
 }
 
-// join joins pieces. It keeps the buffer of a small message for the next message.
+// join joins pieces. It keeps a small buffer for the next message.
 func (p *peer) join(pieces [][]byte) []byte {
 	message := p.joint[:0]
 	for _, piece := range pieces {

@@ -19,16 +19,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTime is the maximum time that a connection may be without a call. It is limited because a
-// connection may hold a conversation in memory.
+// idleTime is how long a connection may be without a call. The time is limited because an idle
+// connection may store conversations.
 const idleTime = 10 * time.Minute
 
-// session is one connection. Its goroutine reads the connection as long as it is open.
+// session is a connection. Its goroutine reads the connection until the connection ends.
 type session struct {
 	terms  *terms
 	key    *auth.Key
-	raw    net.Conn     // the server's own connection value
-	client *listen.Conn // the listen.Conn beneath raw; nil if there is none (tests)
+	raw    net.Conn     // the server's connection
+	client *listen.Conn // the listen.Conn below raw; nil in tests
 	peer   *peer
 	calls  calls
 	timer  *time.Timer
@@ -57,9 +57,8 @@ func newSession(
 	return s
 }
 
-// takeConn takes the connection over from fasthttp after the answer has been sent. A plain
-// connection leaves fasthttp, which then holds no buffers for the connection; see
-// listen.Conn.DetachOnClose.
+// takeConn receives the connection after fasthttp has sent the response. A plain connection leaves
+// fasthttp, which then releases its buffers (listen.Conn.DetachOnClose).
 func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
@@ -71,8 +70,8 @@ func (s *session) takeConn(from net.Conn) {
 	s.serve()
 }
 
-// take makes a connection from fasthttp the peer's connection. It returns the connection if it is
-// plain and therefore leaves fasthttp.
+// take sets the connection of the peer. If the connection is plain and leaves fasthttp, take
+// returns it.
 func take(from, raw net.Conn, p *peer) *listen.Conn {
 	listen.Upgraded(raw)
 	plain, ok := raw.(*listen.Conn)
@@ -85,7 +84,6 @@ func take(from, raw net.Conn, p *peer) *listen.Conn {
 	return plain
 }
 
-// serve reads the connection until it ends.
 func (s *session) serve() {
 	defer s.end()
 	g := s.terms.services.Guard
@@ -94,19 +92,18 @@ func (s *session) serve() {
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
 	}
-	s.peer.ws.SetReadLimit(-1) // receive has its own limit
+	s.peer.ws.SetReadLimit(-1) // receive enforces a separate limit
 	s.opened(s)
 	if code, reason := s.terms.verdict(s.key); code != 0 {
 		s.peer.close(code, reason)
 		return
 	}
 	s.timer = time.AfterFunc(idleTime, s.tick)
-	s.timer.Reset(pingEvery) // only now, because tick reads the timer
+	s.timer.Reset(pingEvery) // started after the assignment, because tick uses the field timer
 	for s.next() {
 	}
 }
 
-// next reads a message and handles it. It returns false once the connection has ended.
 func (s *session) next() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	switch {
@@ -136,14 +133,13 @@ func (s *session) next() bool {
 	return s.take(m)
 }
 
-// tooLarge closes the connection of a client that sends, or announces, too much.
 func (s *session) tooLarge(refused *apierr.Error) {
 	s.calls.refuse("", refused)
 	s.linger()
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger gives a client that is still sending the time to read why the connection is closed.
+// linger lets a client read why the connection is closed, even if the client is still sending.
 func (s *session) linger() { linger(s.client) }
 
 func linger(client *listen.Conn) {
@@ -152,15 +148,14 @@ func linger(client *listen.Conn) {
 	}
 }
 
-// The message types.
 const (
 	typeCreate    = "response.create"
 	typeSteer     = "response.steer"
 	typeProcessed = "response.processed"
-	typeCancel    = "response.cancel" // from other APIs
+	typeCancel    = "response.cancel" // only in other APIs
 )
 
-// take handles a message. It returns false once the connection has ended.
+// take handles a message. It returns false if the connection has ended.
 func (s *session) take(m *message) bool {
 	p := parsers.Get().(*parser)
 	defer p.recycle()
@@ -185,9 +180,9 @@ func (s *session) take(m *message) bool {
 		}
 	case kind == typeSteer:
 		if refused = s.takeRequest(); refused == nil {
-			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails, too
+			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails too
 		}
-	case kind == typeProcessed: // reports that a response was read; no answer is expected
+	case kind == typeProcessed: // needs no answer
 		if !s.calls.acknowledge() {
 			refused = s.takeRequest()
 		}
@@ -203,14 +198,14 @@ func (s *session) take(m *message) bool {
 	return true
 }
 
-// takeRequest charges one request to the key for a message that does not become a call. It returns
-// the refusal if the key has no requests left.
+// takeRequest charges the key for a message that does not become a call. It returns an error if the
+// key has no requests per minute left.
 func (s *session) takeRequest() *apierr.Error {
 	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
 }
 
-// readFailed closes the connection after a failed read. It sends no close frame if the connection
-// itself has failed, or if the peer or the edge has closed it before.
+// readFailed closes the connection after a failed read. If the connection has failed or was closed,
+// it does not send a close frame.
 func (s *session) readFailed(err error) {
 	if code, reason := closeFor(err); code != 0 {
 		if errors.Is(err, errEmptyFrames) {
@@ -220,7 +215,6 @@ func (s *session) readFailed(err error) {
 	}
 }
 
-// closeFor returns the close code after a failed read, or 0 if no close frame is sent.
 func closeFor(err error) (code websocket.StatusCode, reason string) {
 	var failed net.Error
 	switch {
@@ -237,7 +231,6 @@ func closeFor(err error) (code websocket.StatusCode, reason string) {
 	return websocket.StatusProtocolError, ""
 }
 
-// end runs once the connection is no longer read.
 func (s *session) end() {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -247,7 +240,6 @@ func (s *session) end() {
 	s.closed(s)
 }
 
-// tick checks an open connection: its age, its idle time, and whether the peer answers a ping.
 func (s *session) tick() {
 	defer s.terms.services.Guard.Catch(guard.WebSocket, nil)
 	s.terms.services.Guard.Point("websocket.tick")

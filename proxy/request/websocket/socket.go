@@ -20,23 +20,22 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Socket is the client's side of a WebSocket connection for protocols other than that of Responses.
-// One goroutine reads from it. Any goroutine may write to it and close it.
+// Socket is a client's WebSocket connection for protocols other than the Responses protocol. One
+// goroutine may read from it. Any goroutine may write to it and close it.
 type Socket struct {
 	services *call.Services
 	peer     *peer
-	raw      net.Conn     // the server's own connection value
-	client   *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
-	shown    *cert.Peer   // the client's identity from its certificate; nil: no certificate
-	head     []header     // the headers of the upgrade that a call reads
-	most     atomic.Int64 // the maximum length of a message
-	waiting  atomic.Bool  // Receive waits for a message
-	answer   []byte       // the head of the answer to the handshake
+	raw      net.Conn     // the server's connection
+	client   *listen.Conn // the listen.Conn below raw; nil in tests
+	shown    *cert.Peer   // identity in the client's TLS certificate, or nil
+	head     []header     // headers of the upgrade that requests repeat
+	most     atomic.Int64
+	waiting  atomic.Bool
+	answer   []byte // response headers of the handshake
 	serve    func()
 }
 
-// NewSocket returns the client's side of a request that is about to be upgraded. Accept completes
-// the handshake.
+// NewSocket returns the Socket for a request before the upgrade. Accept completes the handshake.
 func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 	return &Socket{
 		services: services, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), shown: listen.PeerOf(ctx.Conn()),
@@ -44,13 +43,13 @@ func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 	}
 }
 
-// SetKey replaces the credential of the upgrade, for clients that cannot send it as a header.
+// SetKey sets the credential of later requests. It is used for clients that cannot send the header.
 func (s *Socket) SetKey(key string) {
 	s.head = append(s.head, header{fasthttp.HeaderAuthorization, "Bearer " + key})
 }
 
-// Accept checks the handshake of a request and prepares the answer, or returns what is wrong. It
-// agrees to one of the given protocols if the client offers it.
+// Accept checks a handshake and prepares the response, or returns an error. If the client offers
+// one of protocols, Accept selects it.
 func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.Error {
 	p, refused := accept(ctx, protocols...)
 	if refused != nil {
@@ -61,9 +60,8 @@ func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.E
 	return nil
 }
 
-// Serve answers the handshake and runs the connection with f. It catches the panics of f. The edge
-// itself sends the answer, so that f runs even if the answer cannot be sent; fasthttp would not run
-// f then.
+// Serve answers the handshake and runs f. It catches panics in f. It writes the response itself,
+// because fasthttp would not run f if the response could not be written.
 func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
 	s.answer = ctx.Response.Header.AppendBytes(nil)
 	s.serve = f
@@ -71,7 +69,6 @@ func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
 	ctx.Hijack(s.takeConn)
 }
 
-// takeConn takes the connection over from fasthttp, like session.takeConn.
 func (s *Socket) takeConn(from net.Conn) {
 	g := s.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
@@ -83,19 +80,17 @@ func (s *Socket) takeConn(from net.Conn) {
 	s.run()
 }
 
-// run runs the connection and closes it.
 func (s *Socket) run() {
 	defer s.cutOff()
 	defer s.services.Guard.Catch(guard.WebSocket, s.peer.panicked)
 	s.SetWriteTimeout(s.services.Current().Config.Timeouts.Write.D())
-	_, _ = s.peer.late.Conn.Write(s.answer) // on failure, everything after it fails as well
+	_, _ = s.peer.late.Conn.Write(s.answer) // if this write fails, all later reads and writes fail too
 	s.answer = nil
 	s.services.Guard.Point("websocket.serve")
-	s.peer.ws.SetReadLimit(-1) // Receive has its own limit
+	s.peer.ws.SetReadLimit(-1) // Receive enforces a separate limit
 	s.serve()
 }
 
-// cutOff closes the connection and ends its call, if the call is still running.
 func (s *Socket) cutOff() {
 	s.peer.ended.Store(true)
 	if s.client != nil {
@@ -104,26 +99,26 @@ func (s *Socket) cutOff() {
 	_ = s.peer.ws.CloseNow()
 }
 
-// Request makes the request for a call by the connection's client. It is a POST of a JSON body.
+// Request returns a POST request with a JSON body from the connection's client.
 func (s *Socket) Request(path string, query, body []byte) *fasthttp.RequestCtx {
 	return request(callConn{Conn: s.raw, client: s.client, shown: s.shown}, path, query, s.head, [][]byte{body}, int64(len(body)))
 }
 
-// SetWriteTimeout sets the time limit of each later write.
+// SetWriteTimeout sets the timeout of later writes.
 func (s *Socket) SetWriteTimeout(d time.Duration) {
 	if s.client != nil {
 		s.client.SetWriteTimeout(d)
 	}
 }
 
-// Message is one message of a client. The next Receive reuses it.
+// Message is a client's message. The next Receive reuses it.
 type Message struct {
 	message
 	counted *atomic.Int64
 }
 
-// NewMessage returns an empty message. Its memory counts as that of an incomplete body. Unless
-// reading is nil, it also counts in reading.
+// NewMessage returns an empty Message. Its memory counts as an incomplete body. If reading is not
+// nil, it counts the message's bytes as well.
 func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
 	return &Message{counted: reading}
 }
@@ -131,7 +126,6 @@ func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
 // Bytes returns the message.
 func (m *Message) Bytes() []byte { return m.bytes }
 
-// keptMessage is the maximum size of a message's memory that is kept for the next message.
 const keptMessage = 64 << 10
 
 // Release releases the memory of a large message.
@@ -148,11 +142,12 @@ func (m *Message) Free() {
 	}
 }
 
-// Receive reads the next message, which may not be longer than most bytes. announced is the maximum
-// of the lengths that frames announce, because the head of the message after it may already have
-// arrived. After an error the connection is closed, or is being closed with the code that the
-// protocol requires. clean reports whether the client has closed the connection according to the
-// protocol.
+// Receive reads the next message. most is its maximum size in bytes. announced is the maximum
+// length that frames may announce. It may exceed most, because the frame header of a later message
+// may already have arrived.
+//
+// After an error the connection has been closed, or is being closed with the required code. clean
+// reports whether the client has sent a close frame.
 func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err error) {
 	s.most.Store(announced)
 	s.waiting.Store(true)
@@ -192,8 +187,8 @@ func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err err
 
 var errNotText = errors.New("the message is not text")
 
-// fill reads a message to its end. Its error is an *apierr.Error if the message is too large, or if
-// no memory is left.
+// fill reads a message. It returns an *apierr.Error if the message is too large or no memory is
+// left.
 func (s *Socket) fill(m *Message, r io.Reader, most int64) error {
 	snap := s.services.Current()
 	rate, begun, armed := int64(snap.Config.Limits.UploadRate), time.Now(), time.Time{}
@@ -231,16 +226,16 @@ func (s *Socket) fill(m *Message, r io.Reader, most int64) error {
 // Send writes a message.
 func (s *Socket) Send(p []byte) error { return s.peer.send(p) }
 
-// Close closes the connection with a code. The client has a few seconds to confirm.
+// Close closes the connection with a code. The client has a few seconds to confirm the close.
 func (s *Socket) Close(code int, reason string) {
 	s.peer.close(websocket.StatusCode(code), reason)
 }
 
-// Discard ends a socket whose handshake was prepared but is answered in another way.
+// Discard closes a Socket whose handshake is answered with an ordinary response.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
-// Ping reports whether the client answers, or a message to it is still being written. If no Receive
-// is waiting, nobody would read the answer, so Ping sends no ping and returns true.
+// Ping reports whether the client answers a ping. It returns true without sending a ping if a
+// message is being written, or if no call to Receive is running that could read the pong.
 func (s *Socket) Ping() bool { return !s.waiting.Load() || s.peer.ping() || !s.waiting.Load() }
 
 // Cut closes the connection without a close frame.

@@ -11,17 +11,17 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// terms holds what all connections share.
+// terms is shared by all connections.
 type terms struct {
 	services *call.Services
 	draining func() bool
-	create   fasthttp.RequestHandler // for a call
-	prepare  fasthttp.RequestHandler // for a call that generates nothing
-	memory   memory                  // for conversations
+	create   fasthttp.RequestHandler
+	prepare  fasthttp.RequestHandler // handles a call that generates no output
+	memory   memory
 }
 
-// verdict returns the code with which a key's connection must be closed, or 0 if the connection may
-// continue.
+// verdict returns the close code if a connection of the key must be closed, or 0 if the connection
+// may continue.
 func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():
@@ -37,8 +37,8 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit returns the maximum length of a key's message, which is the limit for a request's body.
-// The same limit applies to the total length of a connection's waiting messages, and to that of its
+// bodyLimit returns the maximum size of a key's message, which is the limit of a request body. It
+// also limits the total size of a connection's waiting messages and the total size of its
 // conversations.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())

@@ -9,20 +9,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// turn is a call that a client has requested and that waits to run.
 type turn struct {
 	message  *message
-	lane     string // empty: the default lane
-	previous string // the response that the turn continues; empty: none
-	warmUp   bool   // the turn generates nothing
+	lane     string // "": the default lane
+	previous string // id of the response to continue; "": none
+	warmUp   bool   // whether the turn generates no output
 
-	// The body of the turn's request consists of head, the earlier conversation, input and tail. If
-	// the message has no input to which a conversation could be joined, the body is only head.
+	// The request body consists of head, the earlier conversation, input and tail. If no
+	// conversation can be joined to the input, the body is head.
 	head, input, tail [][]byte
 	joins             bool
 }
 
-// The members of a message that the carrier itself reads.
 const (
 	memberType = iota
 	memberLane
@@ -37,7 +35,6 @@ var memberNames = []string{"type", "stream_id", "previous_response_id", "generat
 
 var messageMembers = jsonx.NewNames(memberNames...)
 
-// parser holds what is needed to parse a message. It is pooled.
 type parser struct {
 	doc   jsonx.Doc
 	edits jsonx.Edits
@@ -51,7 +48,6 @@ func (p *parser) recycle() {
 	parsers.Put(p)
 }
 
-// read reads the members of a message, and returns its type.
 func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
 	if err := p.doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
 		return "", apierr.FromJSON(err, "")
@@ -66,7 +62,6 @@ func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, ref
 	return textOf(v[memberType]), nil
 }
 
-// textOf returns the text of a string, or "" for any other value.
 func textOf(v jsonx.Value) string {
 	if !v.IsString() {
 		return ""
@@ -74,7 +69,7 @@ func textOf(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// turn makes a turn from a message. The turn keeps a reference to the message.
+// turn parses a message as a turn. The turn refers to the message's memory.
 func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
 	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
 	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {
@@ -93,7 +88,7 @@ func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.E
 	return t, nil
 }
 
-// The members that are added to the body of a turn's request.
+// These texts are added to a request body.
 var (
 	streamMember = []byte(`"stream":true`)
 	inputMember  = []byte(`"stream":true,"input":[`)
@@ -102,7 +97,6 @@ var (
 	userEnd      = []byte{'}'}
 )
 
-// split cuts a message into the pieces of its request's body.
 func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	for i, value := range v {
 		if i != memberInput && value.Exists() {
@@ -138,7 +132,8 @@ func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	}
 }
 
-// body returns the pieces of the request's body, with before inserted, and their total length.
+// body returns the pieces of the request body and their total size. before is inserted before the
+// input.
 func (t *turn) body(before []byte) (pieces [][]byte, size int64) {
 	pieces = append(pieces, t.head...)
 	if t.joins {

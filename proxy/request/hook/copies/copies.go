@@ -14,21 +14,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Options holds what the sinks need from the edge.
+// Options configure Copies.
 type Options struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
 	Metrics *metrics.Set
 }
 
-// Copies holds the sinks of the running configuration. Any goroutine may use it.
+// Copies manages the sinks of the current configuration. Any goroutine may use it.
 type Copies struct {
 	opts   Options
 	recent hook.Recent[string]
 
-	mu    sync.Mutex                           // held while sinks change
-	sinks atomic.Pointer[map[string]*hookSink] // by the hook's name; replaced on change
-	old   []*hookSink                          // earlier sinks, which may still be sending
+	mu    sync.Mutex                           // locked while sinks change
+	sinks atomic.Pointer[map[string]*hookSink] // by hook name; replaced as a whole
+	old   []*hookSink                          // removed sinks that may still be sending
 }
 
 // New returns Copies without sinks.
@@ -38,8 +38,8 @@ func New(o Options) *Copies {
 	return c
 }
 
-// Apply makes hooks the ones that get copies. A sink whose settings are unchanged continues. A
-// removed sink may still send its queued copies for at most flushTime.
+// Apply replaces the sinks with those that hooks configure. A sink with unchanged settings
+// continues. A removed sink may send its queued copies for at most flushTime.
 func (c *Copies) Apply(hooks []config.Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +65,8 @@ func (c *Copies) Apply(hooks []config.Hook) {
 	}
 }
 
-// Begin returns a copy for the sink of the hook h, followed by the copies in next. The copied call
-// is for the given model. It returns next if a reload has removed the sink.
+// Begin returns a Copy for the sink of the hook h, which it links to the copies in next. model is
+// the model of the call. If a reload has removed the sink, Begin returns next.
 func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
 	s := (*c.sinks.Load())[h.Name]
 	if s == nil {
@@ -75,7 +75,7 @@ func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
 	return &Copy{Model: model, of: s, next: next, most: int(s.settings.most)}
 }
 
-// Close gives the sinks at most flushTime to send their queued copies, and then ends them.
+// Close lets the sinks send their queued copies for at most flushTime, and then stops them.
 func (c *Copies) Close() {
 	c.Apply(nil)
 	c.mu.Lock()
@@ -84,21 +84,21 @@ func (c *Copies) Close() {
 	for _, s := range c.old {
 		select {
 		case <-s.done:
-		case <-late: // a write to a file hangs
+		case <-late: // a write to a file is blocked
 			return
 		}
 	}
 	c.old = nil
 }
 
-// Lost is the number of a hook's copies that were lost in the last minute.
+// Lost describes the copies that a hook lost in the last minute.
 type Lost struct {
 	Hook        string
 	Calls, Lost int
 	Why         string // in words
 }
 
-// Lost returns the hooks that have lost copies in the last minute, sorted by name.
+// Lost returns the hooks that lost copies in the last minute, sorted by name.
 func (c *Copies) Lost(now time.Time) (all []Lost) {
 	for _, f := range c.recent.Failures(now) {
 		all = append(all, Lost{f.Hook, f.Asked, f.Failed, words[f.Last]})

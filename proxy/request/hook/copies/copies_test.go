@@ -28,7 +28,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a hook with a sink, and its copies.
 type rig struct {
 	t      *testing.T
 	copies *Copies
@@ -53,8 +52,8 @@ func newRig(t *testing.T, after string, change ...func(*config.Hook)) *rig {
 
 func (r *rig) sink() *hookSink { return (*r.copies.sinks.Load())["archive"] }
 
-// close ends the sinks. It checks that no memory stays reserved, and that no text of a call is in
-// the log.
+// close ends the sinks. It checks that all memory was released, and that the log contains no text
+// of a call.
 func (r *rig) close() {
 	if r.closed {
 		return
@@ -85,7 +84,6 @@ func (r *rig) count(result string) int {
 	return int(r.copies.opts.Metrics.GetOrCreateCounter(`penstock_hook_copies_total{hook="archive",result="` + result + `"}`).Get())
 }
 
-// call copies a call.
 func (r *rig) call(id, request string, answer ...string) {
 	c := r.copies.Begin(&r.hook, "llama", nil)
 	if c == nil {
@@ -101,7 +99,6 @@ func (r *rig) call(id, request string, answer ...string) {
 	})
 }
 
-// collector is a server that collects the lines sent to its URL.
 type collector struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -142,7 +139,7 @@ func read(t *testing.T, line string) (d document) {
 	return d
 }
 
-// TestURL checks every byte of a call's document, and the request that carries the document.
+// TestURL checks every byte of a copy, and the request that contains the copy.
 func TestURL(t *testing.T) {
 	var head http.Header
 	got := make(chan string, 8)
@@ -166,8 +163,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestBounds checks that requests and answers are truncated at the limit, between characters, and
-// that bytes that are not UTF-8 become base64.
+// TestBounds checks that requests and answers that exceed the limit are truncated between
+// characters, and that bytes that are not UTF-8 are sent as base64.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, text, body, base64 string
@@ -200,8 +197,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSlowSink checks that a sink that does not answer only loses copies. Calls must continue, the
-// memory must stay within its limit, and lost copies must be counted.
+// TestSlowSink checks that a sink that does not answer loses copies but does not delay calls. The
+// copies must not exceed the memory limit, and lost copies must be counted.
 func TestSlowSink(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -238,7 +235,7 @@ func TestSlowSink(t *testing.T) {
 	r.waitFor("it goes on", func() bool { return r.count(delivered) == 22-lost })
 }
 
-// TestLongQueue checks that the number of queued copies is limited even if they have no bytes.
+// TestLongQueue checks that the number of queued copies is limited even if the copies are empty.
 func TestLongQueue(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -261,7 +258,7 @@ func TestLongQueue(t *testing.T) {
 	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == mostQueued+1 })
 }
 
-// TestFailures checks what is counted for sinks that fail permanently.
+// TestFailures checks the counters for sinks that fail permanently.
 func TestFailures(t *testing.T) {
 	refuses := newCollector(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 500) })
 	redirects := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
@@ -275,7 +272,7 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { socket.Close() }) // after the parallel tests
+	t.Cleanup(func() { socket.Close() }) // closed after the parallel subtests
 	for _, c := range []struct {
 		name, after, result string
 		timeout             time.Duration
@@ -306,7 +303,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestAgain checks that a batch that failed is sent again.
+// TestAgain checks that a failed batch is sent again.
 func TestAgain(t *testing.T) {
 	var c *collector
 	asked := 0
@@ -327,8 +324,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestFile checks the lines of a file and its mode. The file may be moved away at any time, and a
-// truncated line must not corrupt any other line.
+// TestFile checks the lines of a file and its mode. The file may be moved at any time, and a
+// truncated line must not corrupt another line.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
 	r := newRig(t, path)
@@ -369,7 +366,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestSocket checks that a reader of the socket gets lines, even after it has restarted.
+// TestSocket checks that a process that listens on the socket receives lines, even after it has
+// restarted.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	r := newRig(t, "unix:"+path)
@@ -395,8 +393,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestReload checks that a reload adds and removes sinks, keeps those that do not change, and that
-// a removed sink sends its queued copies.
+// TestReload checks that a reload adds and removes sinks and keeps unchanged sinks, and that a
+// removed sink sends its queued copies.
 func TestReload(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, c.URL)
@@ -423,7 +421,7 @@ func TestReload(t *testing.T) {
 	r.waitFor("it goes on", func() bool { return r.count(delivered) == 2 })
 }
 
-// TestCloseIsBounded checks that a sink that hangs does not delay the edge's exit.
+// TestCloseIsBounded checks that a sink that hangs does not delay the exit of the edge.
 func TestCloseIsBounded(t *testing.T) {
 	asked := make(chan struct{}, 8)
 	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -441,7 +439,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestSeveralHooks checks that a call can be copied to several sinks.
+// TestSeveralHooks checks that a call can be copied to more than one sink.
 func TestSeveralHooks(t *testing.T) {
 	one, other := newCollector(t, nil), newCollector(t, nil)
 	r := newRig(t, one.URL)
@@ -459,8 +457,8 @@ func TestSeveralHooks(t *testing.T) {
 	}
 }
 
-// TestManyCalls runs calls in parallel, for the race detector, and checks that each one is counted
-// once.
+// TestManyCalls runs calls in parallel, so that the race detector can find races, and checks that
+// each call is counted once.
 func TestManyCalls(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, c.URL, func(h *config.Hook) { h.Bytes, h.Memory = 4<<10, 64<<10 })

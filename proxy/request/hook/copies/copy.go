@@ -2,36 +2,34 @@ package copies
 
 import "time"
 
-// Copy is the copy of a call while the call runs. The call's goroutine owns it. A call that several
-// hooks copy has a list of Copies.
+// Copy is the copy of a running call for one hook. It belongs to the goroutine of the call. If more
+// than one hook copies the call, their Copies form a linked list.
 type Copy struct {
-	Model string // the client's choice
+	Model string // model that the client requested
 
 	of              *hookSink
 	next            *Copy
 	most            int
 	request, answer part
 	held            int64
-	dropped         bool // there was no memory for the copy
+	dropped         bool // whether the copy was dropped because no memory was left
 }
 
-// part is the start of a request or an answer.
 type part struct {
 	bytes []byte
 	size  int64 // size of the whole request or answer
 }
 
-// leastPart is the smallest buffer of a part.
 const leastPart = 1 << 10
 
-// Request adds the bytes of the request to the copy.
+// Request adds the bytes of the request.
 func (c *Copy) Request(b []byte) {
 	for ; c != nil; c = c.next {
 		c.add(&c.request, b)
 	}
 }
 
-// Answer adds bytes that the client has received to the copy.
+// Answer adds bytes that were sent to the client.
 func (c *Copy) Answer(b []byte) {
 	for ; c != nil; c = c.next {
 		c.add(&c.answer, b)
@@ -58,7 +56,6 @@ func (c *Copy) add(to *part, b []byte) {
 	to.bytes = append(to.bytes, b...)
 }
 
-// drop frees the memory used by the copy.
 func (c *Copy) drop() {
 	c.of.free(c.held)
 	c.held, c.request.bytes, c.answer.bytes, c.dropped = 0, nil, nil, true
@@ -67,15 +64,15 @@ func (c *Copy) drop() {
 // Facts describe a call.
 type Facts struct {
 	RequestID, Key, Endpoint string
-	Model                    string // the last model that was to answer
+	Model                    string // model that answered or would have answered
 	Stream                   bool
 	Start                    time.Time
-	Took, TTFT               time.Duration // TTFT is 0 without an answer
+	Took, TTFT               time.Duration // TTFT is 0 if there was no answer
 	Status                   int
 	Outcome, Code            string
 }
 
-// End hands the copy over to its sinks. The caller must not touch it afterwards.
+// End passes the Copies in the list to their sinks. They must not be used afterwards.
 func (c *Copy) End(f *Facts) {
 	for ; c != nil; c = c.next {
 		if c.dropped {

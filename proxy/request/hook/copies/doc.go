@@ -6,11 +6,10 @@
 //
 // # Design
 //
-// A call never waits for a sink. Its goroutine only appends to the copy's buffers, and puts the
-// ended copy into the queue of the hook. One goroutine of each hook takes copies from the queue,
-// writes them as JSON and sends them (sink.go). The memory used by a copy, from its first byte
-// until the sink has accepted it, counts towards the hook's memory. A copy for which there is no
-// memory is dropped and counted.
+// A call never waits for a sink. It only appends to the buffers of the Copy, and puts the ended
+// Copy into the queue of the hook. Each hook has one goroutine that encodes the copies in its queue
+// as JSON and sends them (sink.go). A copy counts against the hook's memory limit from its first
+// byte until the sink has accepted the copy. If no memory is left, the copy is dropped and counted.
 //
-// No text of a call is part of an error, a metric or the log.
+// Errors, metrics and the log contain no text of a call.
 package copies

@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// entry is the copy of a call that has ended.
 type entry struct {
 	Facts
-	asked           string // the requested model
+	asked           string // model that the client requested
 	request, answer part
 	held            int64
 }
 
-// document is the JSON document in which a sink gets a copy. README.md describes the members.
+// document is the form in which a copy is sent to a sink. README.md describes its members.
 type document struct {
 	Version   int     `json:"version"`
 	Hook      string  `json:"hook"`
@@ -36,17 +35,15 @@ type document struct {
 	Answer    content `json:"answer"`
 }
 
-// content is a request or an answer in a document.
 type content struct {
-	Bytes     int64   `json:"bytes"` // length of the whole request or answer
+	Bytes     int64   `json:"bytes"` // size of the whole request or answer
 	Truncated bool    `json:"truncated,omitempty"`
 	Body      *string `json:"body,omitempty"`
-	Base64    string  `json:"body_base64,omitempty"` // instead of Body, if the bytes are not UTF-8
+	Base64    string  `json:"body_base64,omitempty"` // used instead of Body if the bytes are not UTF-8
 }
 
 const version = 1
 
-// appendLine appends the document of an entry and a newline.
 func appendLine(dst []byte, hook string, e *entry) ([]byte, error) {
 	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	to := bytes.NewBuffer(dst)
@@ -78,7 +75,6 @@ func contentOf(p *part) content {
 	return c
 }
 
-// wholeRunes returns b without an incomplete character at its end.
 func wholeRunes(b []byte) []byte {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(b[i]) {

@@ -25,7 +25,6 @@ func senderOf(h *config.Hook) sender {
 	}
 }
 
-// urlSender posts lines to a URL.
 type urlSender struct {
 	url, token string
 	http       *http.Client
@@ -33,8 +32,8 @@ type urlSender struct {
 
 const (
 	idleTime = 30 * time.Second
-	// mostAnswer is the maximum number of bytes that are read of a sink's answer. The answer's
-	// content is ignored.
+	// mostAnswer is the maximum number of bytes read from a sink's response. Their content is
+	// ignored.
 	mostAnswer = 64 << 10
 )
 
@@ -46,7 +45,7 @@ func newURLSender(url, token string) *urlSender {
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: mostAnswer,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 alone
+			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // disables HTTP/2
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -67,7 +66,7 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 		return lostUnreachable
 	}
 	defer reply.Body.Close()
-	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer) // so that the connection can be reused
+	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer) // allows the connection to be reused
 	if reply.StatusCode/100 != 2 {
 		return lostStatus
 	}
@@ -76,8 +75,8 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 
 func (u *urlSender) end() { u.http.CloseIdleConnections() }
 
-// fileSender appends lines to a file. It opens the file each time, because the file may be moved
-// away.
+// fileSender appends lines to a file. It opens the file for each batch, because the file may have
+// been rotated.
 type fileSender string
 
 func (path fileSender) send(_ context.Context, lines []byte) (result string) {
@@ -115,7 +114,8 @@ func (path fileSender) write(lines []byte) (err error) {
 	return err
 }
 
-// torn reports whether a file ends in the middle of a line because an earlier write was incomplete.
+// torn reports whether a file ends with an incomplete line, because an earlier write was
+// incomplete.
 func torn(f *os.File, size int64) bool {
 	var last [1]byte
 	if size == 0 {
@@ -127,7 +127,6 @@ func torn(f *os.File, size int64) bool {
 
 func (fileSender) end() {}
 
-// socketSender writes lines to a Unix stream socket.
 type socketSender struct {
 	path string
 	conn net.Conn
@@ -144,7 +143,7 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 	until, _ := ctx.Deadline()
 	_ = s.conn.SetWriteDeadline(until)
 	if _, err := s.conn.Write(lines); err != nil {
-		s.end() // the sink may have received part of a line
+		s.end() // the sink may have received part of a line, so the connection cannot be reused
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return lostTimeout
 		}

@@ -12,7 +12,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// The results of a copy, in metrics and the log: it was delivered, or why it was lost.
+// These strings describe in metrics and the log what happened to a copy: it was delivered, or the
+// reason why it was lost.
 const (
 	delivered       = "delivered"
 	lostFull        = "full"
@@ -23,7 +24,7 @@ const (
 	lostEnded       = "ended"
 )
 
-// words describes for operators why copies were lost.
+// words maps the results to texts for operators.
 var words = map[string]string{
 	lostFull:        "the sink is slower than the calls, or memory is too small",
 	lostUnreachable: "sink not reachable",
@@ -34,23 +35,21 @@ var words = map[string]string{
 }
 
 const (
-	// flushTime is the time that a sink has to send its queued copies after it was removed or while
-	// the edge exits.
+	// flushTime is how long a sink may continue to send its queued copies after it was removed, or
+	// when the edge exits.
 	flushTime = 1500 * time.Millisecond
-	// batchCopies and batchBytes limit a batch. A batch has at most batchCopies copies, and ends
-	// with the copy with which it reaches batchBytes.
+	// A batch contains at most batchCopies copies. It ends with the copy that makes it reach
+	// batchBytes.
 	batchCopies, batchBytes = 64, 1 << 20
-	// mostQueued is the maximum number of copies in a sink's queue. It applies in addition to the
-	// memory limit.
+	// mostQueued is the maximum number of copies in a queue. The memory limit applies in addition.
 	mostQueued = 16 << 10
-	// A batch is sent at most mostTries times. The first pause between two tries is firstPause, and
-	// each later one is twice as long.
+	// A batch is sent at most mostTries times. The first pause is firstPause, and each later pause
+	// is twice as long.
 	mostTries, firstPause = 4, 250 * time.Millisecond
-	// logEvery is the minimum interval between two log lines about lost copies.
-	logEvery = 10 * time.Second
+	logEvery              = 10 * time.Second
 )
 
-// settings holds the settings of a hook that require a new sink if they change.
+// settings are the settings of a hook that cannot change without a new sink.
 type settings struct {
 	after, token string
 	timeout      time.Duration
@@ -61,39 +60,39 @@ func settingsOf(h *config.Hook) settings {
 	return settings{h.After, h.Token.Value(), h.Timeout.D(), int64(h.Bytes), int64(h.Memory)}
 }
 
-// hookSink is the queue of one hook, and the goroutine that empties it.
+// hookSink is the queue of one hook, together with the goroutine that sends the queued copies.
 type hookSink struct {
 	copies   *Copies
 	name     string
 	settings settings
 	to       sender
 
-	held atomic.Int64 // bytes held by copies, from their calls until they were sent
+	held atomic.Int64
 
 	mu     sync.Mutex
 	queue  []*entry
 	closed bool
 
-	wake   chan struct{} // holds at most one element: the queue has entries
-	stop   chan struct{} // closed with closed
-	done   chan struct{} // closed once the goroutine has ended
+	wake   chan struct{} // buffered; receives when the queue has entries
+	stop   chan struct{} // closed when the field closed becomes true
+	done   chan struct{}
 	ctx    context.Context
-	cancel context.CancelFunc // cancels the send in progress
+	cancel context.CancelFunc
 
 	logged struct {
 		mu   sync.Mutex
 		at   time.Time
-		lost int // since then
+		lost int // copies lost since the time at
 	}
 }
 
-// sender sends lines to a sink. send returns delivered, or the reason why the lines were lost.
+// sender sends lines to a sink. send returns the constant delivered, or the reason why the lines
+// were lost.
 type sender interface {
 	send(ctx context.Context, lines []byte) (result string)
 	end()
 }
 
-// open starts the sink of a hook.
 func (c *Copies) open(h *config.Hook) *hookSink {
 	s := &hookSink{
 		copies: c, name: h.Name, settings: settingsOf(h), to: senderOf(h),
@@ -107,7 +106,6 @@ func (c *Copies) open(h *config.Hook) *hookSink {
 	return s
 }
 
-// close makes the sink accept no more copies, send those that are queued, and end.
 func (s *hookSink) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +119,6 @@ func (s *hookSink) close() {
 	}
 }
 
-// ended reports whether the sink's goroutine has ended.
 func (s *hookSink) ended() bool {
 	select {
 	case <-s.done:
@@ -141,7 +138,6 @@ func (s *hookSink) reserve(n int64) bool {
 
 func (s *hookSink) free(n int64) { s.held.Add(-n) }
 
-// put adds a copy to the queue, or drops it.
 func (s *hookSink) put(e *entry) {
 	s.mu.Lock()
 	reason := ""
@@ -165,8 +161,8 @@ func (s *hookSink) put(e *entry) {
 	}
 }
 
-// take takes the next batch from the queue. end is true if the sink is closed and has no more
-// copies.
+// take removes the next batch from the queue. end is true if the sink is closed and its queue is
+// empty.
 func (s *hookSink) take() (batch []*entry, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +179,6 @@ func (s *hookSink) take() (batch []*entry, end bool) {
 	return batch, n == 0 && s.closed
 }
 
-// run sends batches until the sink is closed and its queue is empty.
 func (s *hookSink) run() {
 	for {
 		batch, end := s.take()
@@ -203,9 +198,8 @@ func (s *hookSink) run() {
 	}
 }
 
-// deliver sends a batch, and always frees its memory.
 func (s *hookSink) deliver(batch []*entry) {
-	reason := lostEnded // after a panic
+	reason := lostEnded // reported if sending panics
 	defer func() {
 		for _, e := range batch {
 			s.free(e.held)
@@ -231,7 +225,6 @@ func (s *hookSink) deliver(batch []*entry) {
 	reason = s.send(lines)
 }
 
-// send sends lines, repeatedly if necessary, and returns the result.
 func (s *hookSink) send(lines []byte) (result string) {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -250,13 +243,12 @@ func (s *hookSink) send(lines []byte) (result string) {
 		select {
 		case <-time.After(pause):
 			pause *= 2
-		case <-s.stop: // there is time for only one more try
+		case <-s.stop: // flushTime allows only one more try
 			try = max(try, mostTries-1)
 		}
 	}
 }
 
-// lose counts n lost copies, and logs them at most every logEvery.
 func (s *hookSink) lose(n int, reason string) {
 	s.count(reason, n)
 	now := time.Now()

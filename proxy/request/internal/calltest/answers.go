@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Say answers a chat request with text, or with a stream of its words if the request asks for a
+// Say answers a chat request with text, and streams it word by word if the request asks for a
 // stream.
 func Say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -26,8 +26,8 @@ func Say(text string) http.HandlerFunc {
 	}
 }
 
-// Reply answers with a status, a media type (empty: none) and a body. It sends the pieces of the
-// body one millisecond apart.
+// Reply answers with a status, a Content-Type ("": none) and a body. It pauses for a millisecond
+// between the pieces of the body.
 func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if mediaType != "" {
@@ -44,7 +44,7 @@ func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	}
 }
 
-// AsksStream reports whether a request is for a stream. It reads the body, so call it only once.
+// AsksStream reports whether a request asks for a stream. It consumes the request body.
 func AsksStream(r *http.Request) bool {
 	var asked struct{ Stream bool }
 	body, _ := io.ReadAll(r.Body)
@@ -67,7 +67,7 @@ func Refuse(status int, message string) http.HandlerFunc {
 // BreakOff closes the connection without an answer.
 func BreakOff(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// After waits and then answers, unless the edge closes the connection first.
+// After waits before it answers, unless the edge closes the connection first.
 func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -78,8 +78,7 @@ func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// InTurn answers each request with the next of the answers. The last one answers all further
-// requests.
+// InTurn gives each request the next answer. Once the answers are used up, it repeats the last one.
 func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	n := make(chan int, 1)
 	n <- 0
@@ -90,7 +89,7 @@ func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Events sends the chunks of an engine's stream.
+// Events writes the events of an engine's stream.
 type Events struct{ w http.ResponseWriter }
 
 // Stream starts a stream.
@@ -110,7 +109,7 @@ func (s Events) Say(text string) {
 	s.Send(fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text))
 }
 
-// End ends the stream successfully, with token usage.
+// End ends a successful stream with usage.
 func (s Events) End() {
 	s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 	s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`)

@@ -1,6 +1,6 @@
-// Package calltest runs calls without sockets. Engines are functions behind pipes, and clients are
-// values. Inside a testing/synctest bubble the test controls the clock. A call takes the same path
-// as behind a listener, except that its stream stays in fasthttp.
+// Package calltest runs calls without sockets: engines are functions behind pipes, and clients are
+// Go values. In a testing/synctest bubble the test controls the clock. A call runs the same code as
+// behind a listener, except that its stream stays in fasthttp.
 package calltest
 
 import (
@@ -53,11 +53,11 @@ type Edge struct {
 	keys    *snapshot.Sources
 	queues  *queue.Queues
 	engines map[string]*Engine // by the address that the edge dials
-	hosts   *strings.Replacer  // replaces engines' names in URLs with addresses (no resolver)
+	hosts   *strings.Replacer  // replaces engine names in URLs with addresses, because no resolver is available
 }
 
-// New makes an edge from a configuration in which each engine's upstream has the URL http://NAME.
-// It waits until the engines have been probed. The edge closes when the test ends.
+// New returns an edge with the given configuration, in which an engine's upstream has the URL
+// http://NAME. It waits until the engines have been probed. The edge is closed when the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -96,10 +96,10 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is the time after which probes have found the engines up.
+// probed is the time by which the first probes have found the engines up.
 const probed = 5 * time.Second
 
-// Load makes a configuration the running one, like a reload.
+// Load applies a configuration, like a reload.
 func (e *Edge) Load(yaml string) {
 	e.t.Helper()
 	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
@@ -164,10 +164,10 @@ func (e *Edge) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 // Count returns the value of a counter.
 func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(name).Get()) }
 
-// Client receives an answer. Its zero value reads the whole answer.
+// Client receives an answer. The zero Client reads the complete answer.
 type Client struct {
-	Lines func(at time.Duration, piece string) // receives each write and its time; may be nil
-	Stays int                                  // after how many writes the client leaves; 0: never
+	Lines func(at time.Duration, piece string) // called for each write with the time of the write; may be nil
+	Stays int                                  // number of writes after which the client disconnects; 0: never
 
 	begun  time.Time
 	writes int
@@ -175,8 +175,8 @@ type Client struct {
 	conn   clientConn
 }
 
-// WithCall calls f with the client's running call. It returns false if no call is running. As on a
-// listener's connection, the call does not end before f returns.
+// WithCall calls f with the client's running call, or returns false if the client has none. The
+// call does not end before f returns.
 func (c *Client) WithCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
@@ -199,22 +199,22 @@ func (c *Client) Write(p []byte) (int, error) {
 	return c.body.Write(p)
 }
 
-// Answer is what a client received.
+// Answer is the response that a client has received.
 type Answer struct {
 	Status int
 	Header *fasthttp.ResponseHeader
 	Body   string
-	Err    error         // why the body broke off
-	Took   time.Duration // from the request to the last byte
+	Err    error
+	Took   time.Duration // time from the request to the last byte
 }
 
-// Post sends body to the endpoint at path, with further headers as "Name: value". It returns once
-// the answer has ended.
+// Post sends body to the endpoint at path, with additional headers as "Name: value". It returns the
+// complete answer.
 func (e *Edge) Post(path, body string, headers ...string) *Answer {
 	return e.Send(&Client{}, path, body, headers...)
 }
 
-// Send is Post for a given client.
+// Send is Post for a given Client.
 func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	e.t.Helper()
 	ep := endpoint.At([]byte(path))
@@ -248,7 +248,6 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	return a
 }
 
-// clientConn is a client's connection. Nothing is read from it or written to it.
 type clientConn struct {
 	net.Conn
 	mu     sync.Mutex
@@ -277,26 +276,25 @@ func (c *clientConn) set(w listen.Waiter) {
 	c.waiter = w
 }
 
-// quiet is fasthttp's logger.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// Engine is an engine whose answers the test specifies.
+// Engine is an engine whose answers the test defines.
 type Engine struct {
-	Name   string // the host in its upstream's URL
+	Name   string // host in the upstream's URL
 	Models []string
-	// Answer answers all requests except probes. The default is Say("ok").
+	// Answer answers all requests except probes; nil: Say("ok").
 	Answer http.HandlerFunc
-	// Pages holds the answers to GET requests by path, in addition to the model list.
+	// Pages maps paths to the answers to GET requests. The model list is always available.
 	Pages map[string]string
 
 	mu     sync.Mutex
-	gone   bool // connections are refused
+	gone   bool
 	served []string
 	server *http.Server
 	pipes  *pipes
-	runs   sync.WaitGroup // requests that are being answered
+	runs   sync.WaitGroup
 }
 
 // Gone makes the engine refuse connections, or accept them again.
@@ -306,8 +304,7 @@ func (e *Engine) Gone(yes bool) {
 	e.gone = yes
 }
 
-// Requests returns the bodies of the POST requests that the engine received, including the
-// generation probes that a silent engine gets.
+// Requests returns the bodies of the POST requests, including generation probes.
 func (e *Engine) Requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -337,7 +334,6 @@ func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 
 var errRefused = refusedError{}
 
-// refusedError is the error that net reports for a refused connection.
 type refusedError struct{}
 
 func (refusedError) Error() string { return "connection refused" }
@@ -364,7 +360,6 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// page answers a probe.
 func (e *Engine) page(w http.ResponseWriter, r *http.Request) {
 	if text, ok := e.Pages[r.URL.Path]; ok {
 		_, _ = io.WriteString(w, text)
@@ -394,7 +389,6 @@ func (e *Engine) Stop() {
 	}
 }
 
-// pipes is an engine's listener.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -417,7 +411,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns a key's hash in the format that a configuration uses.
+// Hash returns the hash of a key in the form that a configuration contains.
 func Hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
