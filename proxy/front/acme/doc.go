@@ -1,51 +1,51 @@
 // Package acme uses certmagic to obtain and renew the certificates of the public listener from an
 // authority with an ACME directory (RFC 8555).
 //
-// # What certmagic does, and what this package does
+// # certmagic
 //
-// certmagic orders certificates, solves challenges and asks for the authority's advice on renewals
-// (RFC 9773). It stores its data in a folder, or stores its data and locks in the fleet's store.
+// certmagic orders certificates, solves challenges and fetches the renewal information of the
+// authority (RFC 9773). It stores its data in a folder, or its data and locks in the fleet's store.
 // Manager.Run decides when certmagic checks a domain: one domain after the other, every 10 minutes,
-// in the foreground. Thus every order ends when the edge stops, nothing is left in certmagic's
-// process-wide queues, and an operator sees the result of each attempt. For each directory and
-// account, certmagic runs one goroutine, its order rate limiter, until the process ends.
+// in the foreground. As a result, every order ends when the edge stops, certmagic's process-wide
+// queues stay empty, and an operator sees the result of each attempt.
 //
-// Each domain has its own certificate, so that a domain with wrong DNS does not delay the others.
-// No handshake ever waits for an order, and a name that a client sends never causes an order.
+// Each domain has a separate certificate, so a domain with wrong DNS records does not delay other
+// domains. A handshake never waits for an order, and a name in a handshake never causes an order.
 //
 // # Pauses
 //
-// The pause after the first failure is 2 minutes. It doubles with each further failure, up to 6
-// hours, with a jitter of up to a quarter. The time of the last attempt is stored with the
-// certificates, and is checked while the domain's lock is held. Thus a process that keeps
-// restarting orders only once in 2 minutes, and the edges of a fleet together order no more often
-// than one edge. The current certificate stays in use, even after it expires, because an expired
-// certificate tells the client what is wrong. Until a domain has its first certificate, handshakes
-// for the domain fail. A handshake without a name, like that of the service manager's watchdog,
-// gets a certificate that no client trusts.
+// The pause after the first failure is 2 minutes. It doubles with each subsequent failure, up to 6
+// hours, and has a jitter of up to a quarter. The time of the last attempt is stored with the
+// certificates, and checked while the domain's lock is held. A process that restarts repeatedly
+// therefore orders at most once in 2 minutes, and a whole fleet orders no more often than a single
+// edge.
+//
+// The current certificate stays in use even after it has expired, because an expired certificate
+// shows the client what is wrong. Until a domain has its first certificate, its handshakes fail. A
+// handshake without a name, such as that of the service manager's watchdog, gets a certificate that
+// no client trusts.
 //
 // # Challenges
 //
 // The public listener answers TLS-ALPN-01 (RFC 8737): Challenge returns the certificate for a
 // handshake that negotiates acme-tls/1 (package listen). A separate listener answers HTTP-01
 // (http.go). It redirects browsers to https without the query string. It answers API calls with a
-// 403, because a redirected program would keep sending its key over plain HTTP. certmagic also
-// tries to listen on our listener's address. It finds the address in use by a server that answers,
-// and opens no listener.
+// 403, because a redirected program would keep sending its key over plain HTTP. certmagic would
+// also listen on the address of our listener, but finds that a server already answers there and
+// opens no listener.
 //
-// # A fleet
+// # Fleet
 //
-// Edges with one store (Fleet, which proxy/fleet/certstore implements) share the account,
-// certificates, challenge answers and locks. An edge that has waited for a domain's lock finds the
-// certificate that the lock's previous holder obtained. When an edge dies, another edge orders once
-// the dead edge's lock has expired. The folder also holds the certificate in use. An edge serves
-// from the folder while the store is unreachable. It copies data that the store has lost from the
-// folder back to the store.
+// The edges of a fleet (Fleet, which proxy/fleet/certstore implements) share the account, the
+// certificates, the answers to challenges, and the locks. When an edge acquires the lock of a
+// domain after a wait, it finds the certificate that the previous holder obtained. Each edge stores
+// the certificate in use in its folder as well, and serves from the folder while the store is
+// unreachable. If the store has lost data, the edge copies it from the folder to the store.
 //
-// # The folder
+// # Folder
 //
-// The folder has one subfolder for each directory, because the certificates of an authority's test
-// directory differ from those of its real one. The layout is certmagic's. At startup, data of
-// versions before certmagic is migrated from the folder (account.key, DOMAIN.pem) and from the
-// store.
+// The folder has a subfolder for each ACME directory, because certificates from an authority's test
+// directory must not be confused with those from its production directory. The layout is
+// certmagic's. At startup, the edge migrates data that versions without certmagic left in the
+// folder (account.key, DOMAIN.pem) and in the store.
 package acme

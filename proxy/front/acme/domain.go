@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// domains are the domains of one configuration. A domains value does not change.
+// domains are the domains of one configuration. They are immutable.
 type domains struct {
 	order  []*domain
 	byName map[string]*domain
 }
 
-// domain is one name and the state of its certificate.
 type domain struct {
 	name    string
-	current atomic.Pointer[tls.Certificate] // nil: not obtained yet
+	current atomic.Pointer[tls.Certificate] // nil: no certificate yet
 
 	mu       sync.Mutex
-	failures int       // consecutive failures
-	trouble  string    // why the last attempt failed; empty if it succeeded
-	next     time.Time // time of the next check; zero: at once
-	nudged   bool      // next was reset to zero during a check
-	hurried  bool      // an operator wants a new attempt
-	waits    bool      // an order waits for the fleet's store
+	failures int
+	trouble  string // why the last attempt failed; "": it succeeded
+	next     time.Time
+	nudged   bool // whether next was reset during a check
+	hurried  bool
+	waits    bool // whether an order waits for the fleet's store
 }
 
-// again makes the domain due at once, unless the recorded pause after its last attempt is still
-// running. Several failures in a row then count as one.
+// again makes the domain due immediately. The recorded pause after the last attempt still applies.
+// Consecutive failures then count as a single failure.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +37,6 @@ func (d *domain) again() {
 	}
 }
 
-// failed counts a failure and returns the number of consecutive failures.
 func (d *domain) failed(trouble string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,8 +45,8 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted sets the number of failures to the number that other edges, or this edge before its
-// restart, have recorded.
+// counted adopts the recorded number of failures, which may come from another edge or from before a
+// restart.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,14 +56,12 @@ func (d *domain) counted(failures int) {
 	}
 }
 
-// settled records that the domain needs no attempt for now.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures, d.trouble, d.waits, d.hurried = 0, "", false, false
 }
 
-// hurry records whether an operator wants a new attempt for the domain.
 func (d *domain) hurry(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +74,6 @@ func (d *domain) isHurried() bool {
 	return d.hurried
 }
 
-// wait records that the domain waits for the fleet's store.
 func (d *domain) wait() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,19 +18,19 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Server is the listener for HTTP-01 challenges. It answers challenges, redirects browsers that
-// request pages of the edge's domains to https, and refuses all other requests.
+// Server is the listener for HTTP-01 challenges. It answers challenges, redirects browsers to
+// https, and refuses all other requests.
 type Server struct {
 	manager  *Manager
 	guard    *guard.Guard
 	listener *listen.Listener
 	http     *fasthttp.Server
-	port     string // the https port, such as ":8443"; empty for 443
+	port     string // port of the https URL, such as ":8443"; "": 443
 }
 
 const challengePath = "/.well-known/acme-challenge/"
 
-// NewServer makes the listener for a manager's challenges. It accepts nothing before Serve.
+// NewServer returns a Server. Serve starts it.
 func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Server, error) {
 	s := &Server{manager: m, guard: g, port: httpsPort(f)}
 	var err error
@@ -42,12 +42,12 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	s.http.Handler = s.answer
 	s.http.ErrorHandler = s.fail
 	s.http.WriteTimeout = f.Timeouts.Write.D()
-	s.http.MaxRequestBodySize = 1 // no answered request has a body
+	s.http.MaxRequestBodySize = 1 // no accepted request has a body
 	return s, nil
 }
 
-// httpsPort returns the port to which clients are redirected. If our HTTP listener is not at port
-// 80, a forwarder is in front of it, and presumably in front of the https listener as well.
+// httpsPort returns the port for redirects. If the HTTP listener is not on port 80, a forwarder
+// must be in front of it. httpsPort then assumes that the https listener is behind a forwarder too.
 func httpsPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
@@ -63,11 +63,10 @@ func (s *Server) Serve() error { return s.http.Serve(s.listener) }
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.listener.CloseConns()
-	_ = s.listener.Release() // the process ends
+	_ = s.listener.Release() // fails harmlessly, because the process ends
 	return err
 }
 
-// answer answers a request.
 func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 	defer s.guard.Catch(guard.ACME, func() { refuse(ctx, fasthttp.StatusInternalServerError) })
 	listen.RequestReceived(ctx.Conn())
@@ -104,7 +103,8 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// fail answers a request that could not be read. If it had a body, it was an API call.
+// fail responds to a request that could not be parsed. If the request has a body, it is an API
+// call.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
 		if base, ok := s.base(ctx); ok {
@@ -115,8 +115,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, fasthttp.StatusBadRequest)
 }
 
-// base returns the edge's URL for the request's domain. ok is false if the edge does not serve that
-// domain.
+// base returns the https URL of the edge for the domain of a request. ok is false if the edge does
+// not serve that domain.
 func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -131,19 +131,18 @@ func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 
 func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// callsAPI reports whether the request is a program's API call rather than a browser's request for
-// a page. A redirected program would send its key over plain HTTP each time, unnoticed.
+// callsAPI reports whether a program has sent the request as an API call. If it were redirected,
+// the program would send its key over plain HTTP each time without anyone noticing.
 func callsAPI(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
 		len(h.Peek("Authorization")) > 0 || len(h.Peek("X-Api-Key")) > 0
 }
 
-// apiPath is the prefix of the API's paths.
 const apiPath = "/v1"
 
-// refuseCall answers an API call. It does not read the rest of the request, but lets the client
-// send all of it before the client reads the answer.
+// refuseCall responds to an API call. It does not read the request body, but the connection
+// lingers, so that the client can send the whole body before it reads the response.
 func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
 		c.Linger()
@@ -164,7 +163,7 @@ func refuse(ctx *fasthttp.RequestCtx, status int) {
 	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
 }
 
-// httpAnswer returns the answer to a domain's HTTP-01 challenge, even for another edge's order. It
+// httpAnswer returns the answer to an HTTP-01 challenge, even if another edge placed the order. It
 // adapts certmagic's net/http handler.
 func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -183,16 +182,14 @@ func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// answerTime is how long the fleet's store may take to return the answer.
+// answerTime is how long the fleet's store may take to return the answer to a challenge.
 const answerTime = 5 * time.Second
 
-// answerWriter holds certmagic's answer.
 type answerWriter struct {
 	header http.Header
 	body   strings.Builder
 }
 
-// Header implements http.ResponseWriter.
 func (w *answerWriter) Header() http.Header {
 	if w.header == nil {
 		w.header = http.Header{}
@@ -200,8 +197,7 @@ func (w *answerWriter) Header() http.Header {
 	return w.header
 }
 
-// Write implements http.ResponseWriter.
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 
-// WriteHeader implements http.ResponseWriter. certmagic's answers are always 200.
+// WriteHeader implements http.ResponseWriter. certmagic always answers 200.
 func (w *answerWriter) WriteHeader(int) {}

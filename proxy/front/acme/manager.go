@@ -22,53 +22,52 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Options configure a Manager: its domains, its authority and its storage.
+// Options configure a Manager.
 type Options struct {
 	Domains   []string
-	Email     string // the account's address; may be empty
-	Directory string // URL of the authority's directory
-	// CAs that the directory's certificate is verified with; nil: the system's
+	Email     string // contact address of the account; may be ""
+	Directory string
+	// CAs that may issue the directory's certificate; nil: the system's CAs
 	Roots     *x509.CertPool
-	Folder    string   // where the certificates are stored
-	KID       string   // key ID of the external account binding; empty: no binding
-	MACKey    []byte   // MAC key of the external account binding
-	HTTP      bool     // answer HTTP-01 challenges, not TLS-ALPN-01
-	Challenge net.Addr // the address of our listener that answers the challenges
+	Folder    string
+	KID       string // key id of the external account binding; "": none
+	MACKey    []byte
+	HTTP      bool     // uses HTTP-01 instead of TLS-ALPN-01
+	Challenge net.Addr // address of our listener that answers challenges
 	Log       *zap.Logger
 }
 
-// Fleet is the storage of edges that obtain their certificates together. It includes the locks that
-// certmagic needs. Any goroutine may call its methods.
+// Fleet provides the storage and the locks for edges that obtain certificates together. Any
+// goroutine may call its methods.
 type Fleet interface {
 	certmagic.Storage
 	// Available reports whether the store can be reached.
 	Available() bool
-	// Before returns the data that versions before certmagic kept in the store: the account's key,
-	// and the certificates by domain, as PEM.
+	// Before returns the data that versions without certmagic stored: the account key, and the
+	// certificates by domain, in PEM.
 	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
 }
 
-// Manager holds the certificates of the edge's domains, and uses certmagic to obtain and renew
-// them. Any goroutine may call its methods, but Run only once.
+// Manager obtains and renews the certificates of the edge's domains. Any goroutine may call its
+// methods, but Run must be called only once.
 type Manager struct {
 	opts   Options
 	folder *certmagic.FileStorage
-	fleet  Fleet // nil: this edge obtains its certificates alone
+	fleet  Fleet
 	cache  *certmagic.Cache
 	config *certmagic.Config
 	issuer *issuer
-	wake   chan struct{} // receives when the domains have changed or must be tried at once
+	wake   chan struct{} // receives when a domain is due
 
 	set         atomic.Pointer[domains]
 	placeholder func() *tls.Certificate
-	ok, failed  atomic.Uint64 // numbers of orders
+	ok, failed  atomic.Uint64 // number of orders
 }
 
-// issuer is certmagic's issuer, except that it never asks for an email address at the terminal, and
-// never uses the address of another issuer in the process.
+// issuer is certmagic's issuer with two changes: it never asks for an email address at the
+// terminal, and it never uses another issuer's email address.
 type issuer struct{ *certmagic.ACMEIssuer }
 
-// PreCheck implements certmagic.PreChecker.
 func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
 	if i.Email == "" {
 		return nil
@@ -76,8 +75,8 @@ func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
 	return i.ACMEIssuer.PreCheck(ctx, names, false)
 }
 
-// GetRenewalInfo implements certmagic.RenewalInfoGetter. An authority that gives no advice is not
-// asked again for a while.
+// GetRenewalInfo implements certmagic.RenewalInfoGetter. If the authority returns no renewal
+// information, it is not asked again for the time adviceAgain.
 func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (acme.RenewalInfo, error) {
 	info, err := i.ACMEIssuer.GetRenewalInfo(ctx, c)
 	if err != nil && ctx.Err() == nil {
@@ -87,31 +86,31 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 	return info, err
 }
 
-// State is the state of a domain's certificate, for an operator.
+// State is the state of a domain's certificate, as operators see it.
 type State struct {
 	Domain              string
-	NotBefore, NotAfter time.Time // zero: there is no certificate yet
-	Failures            int       // consecutive failures
-	Trouble             string    // why the last attempt failed, or what an order waits for
-	Waits               bool      // an order waits for the fleet's store
-	Next                time.Time // time of the next check
+	NotBefore, NotAfter time.Time
+	Failures            int
+	Trouble             string // why the last attempt failed, or what an order waits for
+	Waits               bool   // whether an order waits for the fleet's store
+	Next                time.Time
 }
 
-// Intervals and pauses between attempts. Let's Encrypt allows five failed validations of a name in
-// an hour.
+// These are the intervals and pauses. Let's Encrypt allows five failed validations of a name in an
+// hour.
 const (
-	leastPause   = 2 * time.Minute // between two attempts, even across restarts
+	leastPause   = 2 * time.Minute // minimum time between two attempts, even across restarts
 	mostPause    = 6 * time.Hour
-	hurriedPause = 15 * time.Minute // between two attempts of a fleet on an operator's request
+	hurriedPause = 15 * time.Minute // minimum time between two attempts that operators request in a fleet
 	attemptTime  = 5 * time.Minute
-	lookPeriod   = 10 * time.Minute // between two checks of a valid certificate
-	followPeriod = 10 * time.Second // between two checks for other edges' certificates
-	storePause   = 2 * time.Second  // before the store is asked again
+	lookPeriod   = 10 * time.Minute // time between two checks of a valid certificate
+	followPeriod = 10 * time.Second // time between two checks for certificates that other edges obtained
+	storePause   = 2 * time.Second  // pause before the store is asked again
 	adviceAgain  = 6 * time.Hour
 	never        = 10 * 365 * 24 * time.Hour
 )
 
-// New returns a manager with the certificates in its folder. It creates the folder if needed.
+// New returns a Manager with the certificates in its folder. It creates the folder if necessary.
 func New(o Options) (*Manager, error) {
 	folder, err := openFolder(o.Folder, o.Directory)
 	if err != nil {
@@ -127,21 +126,22 @@ func New(o Options) (*Manager, error) {
 	}
 	m.set.Store(new(domains))
 	m.SetDomains(o.Domains)
-	for _, d := range m.set.Load().order { // a start counts as a request by the operator
+	for _, d := range m.set.Load().order { // a start counts as an operator's request
 		d.hurry(true)
 	}
 	return m, nil
 }
 
-// configure sets up certmagic. It shares nothing with certmagic's defaults.
+// configure creates certmagic's configuration. It uses none of certmagic's global defaults.
 func (m *Manager) configure(s certmagic.Storage) {
 	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 	if m.cache != nil {
 		m.cache.Stop()
 	}
-	// Run does at these times what certmagic would otherwise do by itself, so an order ends when
-	// the edge stops. certmagic's own rounds find no configuration, and almost always an empty
-	// cache. certmagic also uses the interval to decide when a certificate is due.
+	// Run replaces certmagic's maintenance, so that an order ends when the edge stops. certmagic's
+	// maintenance still runs, but finds no configuration and almost always an empty cache.
+	// certmagic uses RenewCheckInterval not only for its maintenance but also to decide when a
+	// certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
 		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
@@ -160,7 +160,7 @@ func (m *Manager) configure(s certmagic.Storage) {
 			KeyID: m.opts.KID, MACKey: base64.RawURLEncoding.EncodeToString(m.opts.MACKey),
 		}
 	}
-	// certmagic finds our listener there and opens none of its own
+	// certmagic finds our listener at this address and therefore opens none.
 	if at, ok := m.opts.Challenge.(*net.TCPAddr); ok {
 		template.ListenHost = at.IP.String()
 		template.AltHTTPPort, template.AltTLSALPNPort = at.Port, at.Port
@@ -171,8 +171,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 
 var errOwnRounds = errors.New("the manager looks at this certificate itself")
 
-// ShareBy makes a manager obtain its certificates together with the other edges of a fleet. It
-// must be called before Run.
+// ShareBy makes m obtain certificates together with the other edges of a fleet. It must be called
+// before Run.
 func ShareBy(m *Manager, f Fleet) {
 	m.fleet = f
 	m.configure(f)
@@ -183,9 +183,9 @@ func ShareBy(m *Manager, f Fleet) {
 
 func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
-// SetDomains changes the domains. Domains that stay keep their certificates. Certificates of new
-// domains are read from the folder. SetDomains also runs on every reload by an operator, so a
-// reload retries failed domains.
+// SetDomains replaces the domains. A domain that remains in the list keeps its certificate. The
+// certificate of a new domain is read from the folder. Each reload by an operator calls SetDomains,
+// which makes failed domains due again.
 func (m *Manager) SetDomains(names []string) {
 	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
@@ -201,7 +201,6 @@ func (m *Manager) SetDomains(names []string) {
 	wake(m)
 }
 
-// wake makes Run check the domains now.
 func wake(m *Manager) {
 	select {
 	case m.wake <- struct{}{}:
@@ -209,7 +208,6 @@ func wake(m *Manager) {
 	}
 }
 
-// load returns a domain with its certificate from the folder.
 func (m *Manager) load(name string) *domain {
 	d, ctx := &domain{name: name}, context.Background()
 	pair, err := m.read(ctx, m.folder, name)
@@ -223,7 +221,7 @@ func (m *Manager) load(name string) *domain {
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
-		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // otherwise certmagic stops
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would fail because of this file
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
 		}
 	case pair == nil:
@@ -235,12 +233,11 @@ func (m *Manager) load(name string) *domain {
 	return d
 }
 
-// errNoCertificate ends a handshake for a domain without a certificate.
 var errNoCertificate = errors.New("there is no certificate for this domain yet")
 
-// Certificate returns the certificate for a handshake. If the handshake has no name, or a name that
-// is not one of the domains, it returns the certificate of the first domain that has one. The name
-// never causes an order. For a domain without a certificate it does not return another domain's.
+// Certificate returns the certificate for a handshake. If the handshake has no name, or its name is
+// not one of the domains, it gets the first available certificate. The name never causes an order.
+// If a domain has no certificate yet, the handshake does not get the certificate of another domain.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	set := m.set.Load()
 	if d := set.byName[plainName(hello.ServerName)]; d != nil {
@@ -262,12 +259,11 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 
 var errNoChallenge = errors.New("no challenge is open for this domain")
 
-// open reports whether a challenge for one of the domains is pending.
 func (m *Manager) open(ctx context.Context, name string) bool {
 	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
 }
 
-// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, even for another edge's
+// Challenge returns the certificate for a TLS-ALPN-01 challenge, even if another edge placed the
 // order.
 func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if m.opts.HTTP || !m.open(hello.Context(), plainName(hello.ServerName)) {
@@ -276,7 +272,6 @@ func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return m.config.GetCertificate(hello)
 }
 
-// plainName returns a name in the form in which domains are written.
 func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 // States returns the state of each domain.
@@ -298,7 +293,7 @@ func (m *Manager) States() []State {
 	return all
 }
 
-// Orders returns how many orders have succeeded, and how many have failed.
+// Orders returns how many orders have succeeded and how many have failed.
 func (m *Manager) Orders() (ok, failed uint64) { return m.ok.Load(), m.failed.Load() }
 
 // Run obtains and renews certificates until ctx ends.
@@ -315,7 +310,7 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// round checks each domain that is due, and returns when the next domain is due.
+// round checks the domains that are due, and returns when the next domain is due.
 func (m *Manager) round(ctx context.Context) time.Time {
 	earliest := time.Now().Add(lookPeriod)
 	for _, d := range m.set.Load().order {
@@ -338,36 +333,36 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is the reason shown while a domain waits for the fleet's store.
+// errStoreLost is the trouble of a domain that waits for the fleet's store.
 var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState collects what certmagic's events report during one call of look.
+// attemptState collects certmagic's events during a call to look.
 type attemptState struct {
 	domain   *domain
-	noted    bool      // a failure was recorded
-	next     time.Time // the time of the next attempt after a failure
+	noted    bool
+	next     time.Time // time of the next attempt after a failure
 	obtained bool
-	wait     time.Time // when the next attempt is allowed; zero: this attempt was allowed
+	wait     time.Time // when the next attempt is allowed; zero: the current attempt was allowed
 }
 
 type attemptContext struct{}
 
 type loseContext struct{}
 
-// WithLoss returns a context for an attempt. Lose can end that attempt through lose.
+// WithLoss returns a context for an attempt. Lose cancels this attempt by calling lose.
 func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, loseContext{}, lose)
 }
 
-// Lose ends the attempt that ctx belongs to, because the attempt's lock was lost.
+// Lose cancels the attempt that uses ctx, because the attempt's lock was lost.
 func Lose(ctx context.Context, err error) {
 	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
 		lose(err)
 	}
 }
 
-// look makes certmagic obtain or renew a domain's certificate if it is due. It returns the time of
-// the next call.
+// look makes certmagic obtain or renew the certificate of a domain if the certificate is due. It
+// returns the time of the next check.
 func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
@@ -398,7 +393,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	m.use(ctx, d)
 	now := time.Now()
 	switch {
-	case ctx.Err() != nil: // the edge is shutting down
+	case ctx.Err() != nil: // the edge shuts down
 		return now.Add(leastPause)
 	case !state.wait.IsZero():
 		return m.follow(state.wait)
@@ -411,7 +406,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	case state.noted:
 		d.hurry(false)
 		return m.follow(state.next)
-	case lost != nil || !m.fleetAvailable(): // another edge has the lock, or the store is unreachable
+	case lost != nil || !m.fleetAvailable(): // another edge holds the lock, or the store is unreachable
 		m.opts.Log.Warn("certificate not obtained: another edge continues", zap.String("domain", d.name),
 			zap.String("problem", describe(err, m.opts.HTTP)))
 		if !m.fleetAvailable() {
@@ -424,8 +419,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns the time of the next check. Normally that is due. An edge in a fleet checks
-// earlier, to find certificates that other edges have obtained.
+// follow returns the time of the next check. In a fleet, it may be earlier than due, so that
+// certificates that other edges obtained are found soon.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -433,8 +428,8 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet copies data into the store: the data of versions before certmagic, and data in the
-// folder that the store lacks.
+// takeOverFleet copies data to the store that the store lacks: the data of versions without
+// certmagic, and the data in the folder.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -460,8 +455,8 @@ func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	return errors.Join(m.putBack(ctx, key, registration), m.putBack(ctx, keyKey, meta, certKey))
 }
 
-// putBack copies values from the folder into the store if the folder has all of them and the store
-// lacks them.
+// putBack copies values from the folder to the store if the store lacks them and the folder
+// contains all of them.
 func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
 		return nil
@@ -482,8 +477,8 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// use starts to use the storage's certificate. It also copies a fleet's certificate to the folder,
-// because the edge serves from the folder while the store is unreachable.
+// use adopts the certificate in the storage. In a fleet, use also copies the certificate to the
+// folder, from which the edge serves while the store is unreachable.
 func (m *Manager) use(ctx context.Context, d *domain) {
 	pair, err := m.read(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
@@ -503,7 +498,7 @@ func (m *Manager) use(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// keep copies a domain's certificate and the account from the fleet's store into the folder.
+// keep copies the certificate of a domain and the account from the fleet's store to the folder.
 func (m *Manager) keep(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)
@@ -520,8 +515,8 @@ func (m *Manager) keep(ctx context.Context, name string) {
 	}
 }
 
-// onEvent is the callback that certmagic runs before and after an order. certmagic holds the
-// domain's lock meanwhile.
+// onEvent handles certmagic's events before and after an order. Meanwhile certmagic holds the lock
+// of the domain.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
 	state, ok := ctx.Value(attemptContext{}).(*attemptState)
 	if !ok {
@@ -537,8 +532,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 			return errTooSoon
 		}
 		next := now.Add(leastPause)
-		// Even a process that is killed again and again at this point orders only once in
-		// leastPause.
+		// The attempt is recorded first, so that a process that is killed repeatedly at this point
+		// orders at most once in leastPause.
 		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
@@ -554,7 +549,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 var errTooSoon = errors.New("the last attempt was too recent")
 
 // obtained counts a successful order. It records a pause, because an authority may issue
-// certificates that are immediately due for renewal, and must not get an endless stream of orders.
+// certificates that are immediately due for renewal.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -567,7 +562,7 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// recordFailure counts a failed attempt. It records and returns the time of the next attempt.
+// recordFailure counts a failed attempt. It records the time of the next attempt and returns it.
 func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
@@ -575,7 +570,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	pause := min(leastPause<<min(failures-1, 20), mostPause)
 	pause += rand.N(pause / 4)
 	allowed := leastPause
-	if m.fleet != nil { // an operator reloads each edge of a fleet separately
+	if m.fleet != nil { // because an operator reloads the edges one by one
 		allowed = min(pause, hurriedPause)
 	}
 	next = now.Add(pause)
@@ -584,16 +579,15 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	}
 	log := m.opts.Log.Warn
 	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
-		log = m.opts.Log.Error // clients of this domain are not served
+		log = m.opts.Log.Error // clients of this domain cannot connect
 	}
 	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
 		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
 	return next
 }
 
-// describe tells an operator why an attempt failed.
 func describe(err error, overHTTP bool) string {
-	text := plaintext.Line(err.Error()) // it may contain an authority's text
+	text := plaintext.Line(err.Error()) // the error may contain text from the authority
 	if len(text) > mostTrouble {
 		text = text[:mostTrouble] + " ..."
 	}
@@ -610,5 +604,4 @@ func describe(err error, overHTTP bool) string {
 		"from the internet", text, port)
 }
 
-// mostTrouble is the maximum number of bytes shown of an authority's explanation.
 const mostTrouble = 600

@@ -28,14 +28,13 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// certmagic's rate limiter of orders runs as long as the process.
+		// certmagic's rate limiter runs until the process ends.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*RingBufferRateLimiter).loop"),
-		// This goroutine notices only within 5 seconds that its lock was released.
+		// This goroutine may take 5 seconds to notice that its lock was released.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
 	)
 }
 
-// edge is a running manager with its TLS listener.
 type edge struct {
 	*Manager
 	log  *observer.ObservedLogs
@@ -59,7 +58,7 @@ func begin(t *testing.T, o Options) *edge {
 	return e
 }
 
-// public is a listener that an authority reaches. It answers with its manager's certificates.
+// public is the listener that an authority connects to. It uses the certificates of its manager.
 type public struct {
 	net.Listener
 	mu sync.Mutex
@@ -124,7 +123,7 @@ func orders(ca *acmeca.CA) int {
 	return n
 }
 
-// oldPair returns a certificate in the form of versions before certmagic.
+// oldPair returns a certificate in the format of versions without certmagic.
 func oldPair(t *testing.T, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -148,8 +147,8 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// TestTakenOver checks that the first start after a version before certmagic orders no certificate,
-// and that the next order uses the same account.
+// TestTakenOver checks the first start after a version without certmagic. It must not order a
+// certificate, and the next order must use the same account.
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)
@@ -197,8 +196,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that a process that keeps restarting orders only once in two minutes if its
-// orders are refused or the authority is down.
+// TestRestarts checks that a process that restarts repeatedly orders at most once in two minutes
+// while its orders are refused or the authority is down.
 func TestRestarts(t *testing.T) {
 	for name, mishap := range map[string]func(*acmeca.Mishaps){
 		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },
@@ -229,7 +228,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestBinding checks that an account can be bound to an external account of the authority.
+// TestBinding checks that the ACME account can be bound to an external account at the authority.
 func TestBinding(t *testing.T) {
 	p := listenPublic(t)
 	ca := acmeca.Start(t, acmeca.Options{Reach: p.reach, Binding: []byte("secret of an account, 32 bytes at least")})
@@ -251,7 +250,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestNames checks that names that clients send cause no orders.
+// TestNames checks that names in handshakes cause no orders.
 func TestNames(t *testing.T) {
 	m, err := New(Options{Domains: []string{"a.test"}, Directory: "https://ca.test/directory", Folder: t.TempDir(), Log: zap.NewNop(), Challenge: &net.TCPAddr{}})
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// openFolder returns the storage for a directory. It creates the directory's folder if needed.
 func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	at := filepath.Join(base, directoryName(directory))
 	if err := os.MkdirAll(at, 0o700); err != nil {
@@ -32,7 +31,6 @@ func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	return &certmagic.FileStorage{Path: at}, nil
 }
 
-// directoryName returns a file name for a directory's URL.
 func directoryName(directory string) string {
 	name := directory
 	if u, err := url.Parse(directory); err == nil {
@@ -46,7 +44,7 @@ func directoryName(directory string) string {
 	}, strings.ToLower(strings.TrimLeft(name, ".")))
 }
 
-// The functions below return keys of certmagic's storage.
+// The functions below return keys in certmagic's storage.
 
 func (m *Manager) certificateKeys(name string) (cert, key, meta string) {
 	issuer := m.issuer.IssuerKey()
@@ -59,8 +57,8 @@ func (m *Manager) tokenKey(name string) string {
 		certmagic.StorageKeys.Safe(name) + ".json"
 }
 
-// accountKeys returns the storage keys of the account's registration and private key. certmagic
-// names them after the email address.
+// accountKeys returns the keys of the account's registration and private key. certmagic derives
+// them from the email address.
 func (m *Manager) accountKeys() (registration, key string) {
 	user, file, keyFile := "default", "default", "default"
 	if email := strings.ToLower(m.opts.Email); email != "" {
@@ -73,20 +71,19 @@ func (m *Manager) accountKeys() (registration, key string) {
 	return at + safe(file) + ".json", at + safe(keyFile) + ".key"
 }
 
-// attemptKey returns the storage key under which a domain's last attempt is recorded.
 func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
 
-// attempt describes the last attempt to order a certificate. It is stored beside the certificates,
-// so it outlives a restart and applies to all edges of a fleet.
+// attempt records the last attempt to order a certificate. The record is stored with the
+// certificates, so it survives a restart and applies to all edges of a fleet.
 type attempt struct {
 	Tried    time.Time `json:"tried"`
-	Allowed  time.Time `json:"allowed"` // the next attempt on an operator's request
+	Allowed  time.Time `json:"allowed"` // when the next attempt is allowed if an operator requests it
 	Next     time.Time `json:"next"`
-	Failures int       `json:"failures"` // consecutive
+	Failures int       `json:"failures"`
 }
 
-// after returns the time from which the next attempt is allowed. An attempt whose time is in the
-// future was recorded before the clock was set back, so it does not count.
+// after returns when the next attempt is allowed. If the recorded attempt lies in the future, the
+// clock was set back, and after ignores the record.
 func (a attempt) after(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -97,11 +94,10 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-// lastAttempt returns the last attempt for a domain that a storage holds.
 func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
-		_ = json.Unmarshal(text, &a) // an unreadable attempt counts as none
+		_ = json.Unmarshal(text, &a) // a malformed record is ignored
 	}
 	return a
 }
@@ -114,10 +110,9 @@ func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// allowed returns when a certificate may be ordered for a domain, and how many consecutive attempts
-// have failed. The folder holds this edge's attempts. The fleet's store holds the results of all
-// edges' attempts. It holds no started attempts, so an edge that dies during an attempt does not
-// delay the other edges.
+// allowed returns when an order for a domain is allowed, and the number of consecutive failures.
+// The folder contains this edge's attempts. The fleet's store contains only finished attempts of
+// all edges, so an edge that dies during an attempt does not delay the others.
 func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
 	hurried, now := d.isHurried(), time.Now()
 	own := lastAttempt(ctx, m.folder, d.name)
@@ -132,7 +127,6 @@ func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failure
 	return at, failures
 }
 
-// read returns a domain's certificate from a storage, or nil if there is none.
 func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
 	certKey, keyKey, _ := m.certificateKeys(name)
 	cert, err := s.Load(ctx, certKey)
@@ -148,7 +142,6 @@ func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*
 	return nil, err
 }
 
-// parsePair parses a certificate and its key, and checks that they match each other and the name.
 func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -162,9 +155,9 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver copies a domain's certificate to the place where certmagic looks for it. A version
-// before certmagic stored the certificate with its key as DOMAIN.pem. The old file is only read,
-// and nothing is overwritten.
+// takeOver converts the certificate of a domain to certmagic's format. Versions without certmagic
+// stored the certificate and its key in DOMAIN.pem, which takeOver does not change. It does not
+// overwrite existing values.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
@@ -188,9 +181,9 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount makes the next order reuse the account that belongs to a key. It stores the
-// account without a state, so certmagic looks the account up at the authority. The authority does
-// not create a second account for the same key.
+// takeOverAccount makes the next order use the account to which the key belongs. The account is
+// stored without a state, so certmagic looks it up at the authority. The authority does not create
+// a second account for a key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -207,7 +200,6 @@ func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key [
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
-// oldFile reads a file that a version before certmagic wrote. It returns nil if there is none.
 func oldFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {
@@ -216,9 +208,9 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. Until there is another certificate, it
-// serves clients that send no name and do not verify the certificate, such as health checks and the
-// service manager's watchdog.
+// selfSigned returns a certificate that no client trusts. Until another certificate is available,
+// the edge uses it for clients that send no name and do not verify certificates, such as health
+// checks and the service manager's watchdog.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

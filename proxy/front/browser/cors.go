@@ -22,9 +22,9 @@ const (
 		"x-penstock-cached"
 )
 
-// corsHeaders are the headers that programs in browsers may send: those that the edge reads, and
-// those that SDKs add and the edge ignores. Headers of SDKs with generated code start with
-// corsGenerated, and new versions add more such headers.
+// corsHeaders contains the request headers that pages may send: the headers that the edge reads,
+// and the headers that SDKs add. In addition, generated SDKs send headers with the prefix
+// corsGenerated.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
@@ -36,12 +36,12 @@ var corsHeaders = map[string]bool{
 
 const (
 	corsGenerated = "x-stainless-"
-	corsMost      = 64 // maximum number of headers in the answer to a preflight
-	corsLongest   = 64 // maximum length of a header's name in bytes
+	corsMost      = 64
+	corsLongest   = 64
 )
 
-// appendAllowed appends those headers of a preflight's list that the page may send. If the list is
-// empty, it appends the usual headers.
+// appendAllowed appends those of the headers in asked that pages may send. If asked is empty, it
+// appends the usual headers.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)
@@ -67,7 +67,8 @@ func appendAllowed(dst, asked []byte) []byte {
 	return dst
 }
 
-// AllowedOrigin returns the Access-Control-Allow-Origin for the answer to a request, or "".
+// AllowedOrigin returns the value of Access-Control-Allow-Origin for a request, or "" if the origin
+// is not allowed.
 func AllowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 	if len(origins) == 0 {
 		return ""
@@ -89,7 +90,7 @@ func IsPreflight(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
-// Preflight answers a CORS preflight. common sets the headers that every answer has.
+// Preflight responds to a CORS preflight. common sets the headers that every response has.
 func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)
@@ -104,7 +105,7 @@ func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.Re
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// Share lets pages of the given origin read the answer.
+// Share lets pages with the given origin read the response.
 func Share(h *fasthttp.ResponseHeader, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsExposed)

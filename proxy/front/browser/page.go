@@ -16,10 +16,10 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CheckPage refuses web pages' requests to an edge without keys. It refuses a request whose Host is
-// not a name of this machine (hosts, see OwnHosts). It also refuses a request from another origin,
-// unless origins (cors.origins) lists that origin. Programs send no Origin, and send the Host from
-// their configuration.
+// CheckPage refuses requests of web pages to an edge without keys. It refuses a Host that is not a
+// name of this machine; hosts contains these names (see OwnHosts). It refuses the Origin of a page
+// that the edge did not serve, unless origins (cors.origins) contains it. Programs send no Origin,
+// and they send the Host that they are configured with.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -37,8 +37,8 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 	return nil
 }
 
-// ForeignPage reports whether a request comes from a web page of another origin, unless origins
-// (cors.origins) lists that origin. The check is needed because a browser sends no preflight for a
+// ForeignPage reports whether a request comes from a web page whose origin is neither the edge's
+// origin nor in origins (cors.origins). It is needed because a browser sends no preflight for a
 // WebSocket.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
@@ -46,21 +46,21 @@ func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// Unasked reports whether a page of another origin sent the request. A browser attaches its
-// credentials for the edge, such as a client certificate, even if its user did not ask for the
-// request.
+// Unasked reports whether a page of another origin has sent the request. A browser adds its
+// credentials for the edge, such as a client certificate, even to these requests.
 func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
 
-// LocalRequest reports whether a request may reach the admin listener that listens on the given
-// address. It refuses the Origin of another page, and requests for an image or a frame in another
-// page. On loopback it also refuses a Host that is not an address of this machine (DNS rebinding).
+// LocalRequest reports whether a request may use the admin listener. listening is the address of
+// that listener. It refuses requests that a page of another origin sends, including requests for
+// images or frames in the page. On loopback it also refuses a Host that is not a loopback address
+// (DNS rebinding).
 func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
 		return false
 	}
 	host := string(h.Host())
 	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() || listening.Network() == "unix" {
-		return true // no browser connects to a Unix socket
+		return true // browsers do not connect to Unix sockets
 	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -69,9 +69,9 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OwnHosts returns the names by which an edge without keys may be called, besides the names of
-// loopback: the name that it listens on, the machine's name, and the names in the listed origins.
-// For an edge with keys it returns none.
+// OwnHosts returns the names by which clients may call an edge without keys, in addition to
+// loopback names. These are the host in its listen address, the hostname of the machine, and the
+// hosts in cors.origins. For an edge with keys, it returns nil.
 func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
@@ -90,10 +90,14 @@ func OwnHosts(f *config.File) (hosts []string) {
 	return hosts
 }
 
-// ownHost reports whether a Host header is a name that no foreign DNS server can resolve: an
-// address, a name that is reserved for the local machine (RFC 6761) or network (.internal, which
-// containers use for their host), or one of hosts. It accepts an empty header, because an HTTP/1.0
-// client may omit Host.
+// ownHost reports whether the name in a Host header is safe, because an attacker's DNS server
+// cannot answer for it. The safe names are:
+//
+//   - an address,
+//   - a name in hosts,
+//   - a name that is reserved for the local machine (RFC 6761) or the local network (.internal,
+//     which containers use for their host),
+//   - an empty name, because an HTTP/1.0 client may omit Host.
 func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
@@ -107,7 +111,6 @@ func ownHost(host []byte, hosts []string) bool {
 	return slices.ContainsFunc(hosts, func(own string) bool { return httptoken.EqualFold(name, own) })
 }
 
-// withoutPort cuts the port off a Host header.
 func withoutPort(host []byte) []byte {
 	if i := bytes.LastIndexByte(host, ':'); i >= 0 && bytes.IndexByte(host[i:], ']') < 0 {
 		return host[:i]
@@ -115,8 +118,8 @@ func withoutPort(host []byte) []byte {
 	return host
 }
 
-// isAddress4 reports whether name is an IPv4 address as browsers see it. They treat a name whose
-// last label is a number as an address, so no DNS name can look like an address.
+// isAddress4 reports whether browsers treat name as an IPv4 address. They do so if the last label
+// is a number, so a DNS name cannot look like an address.
 func isAddress4(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
@@ -126,25 +129,24 @@ func isAddress4(name []byte) bool {
 	return true
 }
 
-// foreignOrigin reports whether an Origin header names a web page that host did not serve. Origins
-// of other schemes belong to programs installed on the machine, such as the extensions of an
-// editor or a browser.
+// foreignOrigin reports whether an Origin header belongs to a web page that was not served from
+// host. Origins with schemes other than http and https belong to installed programs, such as editor
+// or browser extensions.
 func foreignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
 	}
-	scheme, _, named := bytes.Cut(origin, []byte("://")) // "null" is a page that hides its origin
+	scheme, _, named := bytes.Cut(origin, []byte("://")) // "null": the page hides its origin
 	return !named || string(scheme) == "http" || string(scheme) == "https"
 }
 
-// ownOrigin reports whether host served the page that sends this Origin header.
 func ownOrigin(origin, host []byte) bool {
 	scheme, from, _ := bytes.Cut(origin, []byte("://"))
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
-// crossSite reports whether, according to the browser, a page of another origin sent the request
-// for an image, a script or a frame. A link that the user follows does not count.
+// crossSite reports whether a page of another origin has sent the request for an image, a script or
+// a frame. It returns false if the user has followed a link.
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":

@@ -26,10 +26,9 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	return f
 }
 
-// TestKeylessAndWebPages checks that an edge without keys answers programs, pages of its own
-// origin and pages of cors.origins. Any other page in a browser of this machine must be refused,
-// whether the page's name resolves to the edge (DNS rebinding) or the page sends a request that
-// needs no preflight.
+// TestKeylessAndWebPages checks that an edge without keys answers programs, pages of its own origin
+// and pages of cors.origins. It must refuse all other pages in a browser on this machine, even if
+// the page's host name resolves to the edge (DNS rebinding) or the request needs no preflight.
 func TestKeylessAndWebPages(t *testing.T) {
 	plain := keylessFile(t, "")
 	listed := keylessFile(t, "cors: { origins: [\"https://chat.example.com\"] }\n")

@@ -1,14 +1,18 @@
-// Package httpserver contains what the HTTP servers of both listeners share: fasthttp's settings,
-// the strict check of request heads, and a router that never rewrites paths.
+// Package httpserver contains the common parts of the HTTP servers of all listeners. These are the
+// settings of fasthttp, a strict check of request headers, and a router that does not rewrite
+// paths.
 //
-// fasthttp parses heads leniently. After package listen has checked the framing and fasthttp has
-// accepted a head, CheckHead checks the head once more. Only heads that every parser reads alike
-// pass, so no request can be smuggled past a proxy. listen/doc.go says which parser decides what.
+// fasthttp is lenient. After package listen has checked the framing and fasthttp has parsed the
+// headers, CheckHead checks them again. Only headers that every parser interprets in the same way
+// pass, so a request cannot be smuggled past a proxy.
 //
-// Only the public listener rewrites a target in absolute form to origin form (OriginForm). The
-// admin listener must compare Host with its own address. Every listener answers OPTIONS *.
+// Only the public listener rewrites a target in absolute form to origin form (OriginForm), because
+// the admin listener must compare Host with the address on which it listens. Every listener
+// responds to OPTIONS *.
 //
-// The settings turn off features of fasthttp that the edge implements itself or must not have.
-// These are logging (its messages contain parts of requests), default headers, and redirects (they
-// would send a key and a prompt elsewhere).
+// The settings disable three features of fasthttp:
+//
+//   - Logging, because its messages contain parts of requests.
+//   - Default headers.
+//   - Redirects, which would send a key and a prompt elsewhere.
 package httpserver

@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Check refuses a request whose framing or head two parsers could read differently.
+// Check refuses a request whose framing or headers two parsers could interpret differently.
 func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 		return Misframed(wrong)
@@ -35,7 +35,7 @@ func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
 		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
-	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path there, but other parsers do not
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path here, but other parsers do not
 		return apierr.BadRequest("The request target has a fragment.")
 	}
 	hosts, reason := 1, "" // fasthttp has refused a plain head with two hosts, or with none in HTTP/1.1
@@ -57,13 +57,13 @@ func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	return nil
 }
 
-// isWholeServer reports whether a request is OPTIONS *, which addresses the server as a whole (RFC
+// isWholeServer reports whether a request is OPTIONS *, which applies to the whole server (RFC
 // 9110, 9.3.7).
 func isWholeServer(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
-// AnswerWholeServer answers OPTIONS * with the methods in allow. It returns false for any other
+// AnswerWholeServer responds to OPTIONS * with the methods in allow. It returns false for any other
 // request. The request must have passed Check.
 func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isWholeServer(&ctx.Request.Header) {
@@ -74,11 +74,12 @@ func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	return true
 }
 
-// OriginForm rewrites a request target in absolute form, which a server must accept (RFC 9112,
-// 3.2.2), to origin form. All checks and routes read origin form. The target's authority replaces
-// the value of Host, but CheckHead still requires one Host header. OriginForm leaves a target
-// unchanged if its scheme is not http or https, if it has user information, if its host is missing
-// or malformed, or if the Host header is malformed. CheckHead then refuses the request.
+// OriginForm rewrites a request target in absolute form to origin form. A server must accept
+// absolute form (RFC 9112, 3.2.2), but all checks and routes expect origin form. The authority of
+// the target replaces Host, but CheckHead still requires one Host header. OriginForm does not
+// change a target that CheckHead refuses: a target with a scheme other than http or https, with
+// user information, or without a valid host. Nor does it change the target if the Host header is
+// malformed.
 func OriginForm(h *fasthttp.RequestHeader) {
 	uri := h.RequestURI()
 	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
@@ -89,11 +90,9 @@ func OriginForm(h *fasthttp.RequestHeader) {
 		return
 	}
 	h.SetHostBytes(authority)
-	h.SetRequestURI(target) // a copy, because target shares the bytes that are overwritten
+	h.SetRequestURI(target) // target must be a copy, because SetRequestURI overwrites the bytes of uri
 }
 
-// splitAbsolute splits a request target in absolute form into its authority and the target in
-// origin form.
 func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
 	scheme, rest, found := bytes.Cut(uri, []byte("://"))
 	if !found || !httptoken.EqualFold(scheme, "http") && !httptoken.EqualFold(scheme, "https") {
@@ -104,7 +103,7 @@ func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
 		end = len(rest)
 	}
 	authority = rest[:end]
-	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // no @ in a host
+	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // validHost excludes @
 		return nil, "", false
 	}
 	if target = string(rest[end:]); target == "" || target[0] != '/' {
@@ -118,7 +117,7 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
-// Misframed returns the refusal for an error that package listen found in a request's bytes.
+// Misframed converts an error of package listen into the error for the client.
 func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
@@ -135,8 +134,8 @@ func Misframed(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// Unparsed returns the refusal of a request that failed with err before its handler ran, and as
-// much of the request's path as is known.
+// Unparsed returns the error for a request that failed with err before its handler ran. It also
+// returns the known part of the request's path.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
@@ -157,8 +156,8 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 	return apierr.BadRequest(unparsed(err)), path
 }
 
-// unparsed rewords the error that fasthttp found in a head. It recognizes fasthttp's message by a
-// prefix, because the rest of the message may contain bytes from the client.
+// unparsed converts an error of fasthttp's parser into a text for the client. It compares only the
+// beginning of the error, because the rest may contain bytes that the client sent.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -198,18 +197,18 @@ var unparsedReasons = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonExpect refuses an Expect header that the edge cannot meet (RFC 9110, 10.1.1). fasthttp
-// would ignore it.
+// reasonExpect is the reason for refusing an Expect header that the edge cannot satisfy (RFC 9110,
+// 10.1.1). fasthttp would ignore the header.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
-// scanHead reads the raw header lines once. It returns the number of Host headers, or the reason
-// for refusing the head.
+// scanHead scans the raw header lines once. It returns the number of Host headers, or why the
+// headers are refused.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false
 	wrong := func(n int, what string) (int, string) {
 		return 0, fmt.Sprintf("Line %d of the request head %s.", n, what)
 	}
-	for n := 2; len(raw) > 0; n++ { // starts at 2, because the request line is the first line
+	for n := 2; len(raw) > 0; n++ { // line 1 is the request line
 		line := raw
 		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			line, raw = raw[:i], raw[i+1:]
@@ -223,7 +222,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		if len(line) == 0 {
 			continue
 		}
-		colon := httptoken.TokenLength(line) // the end of what looks like a name
+		colon := httptoken.TokenLength(line) // end of the header name
 		switch {
 		case !ended:
 			return wrong(n, "does not end in CR LF")
@@ -253,13 +252,13 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			sized = true
 		}
 	}
-	if sized && chunked { // a proxy in front might use one of them and the edge the other
+	if sized && chunked { // another parser might use one of the two headers and the edge the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""
 }
 
-// validHost accepts the characters of a Host header: a name or an address with an optional port.
+// validHost accepts the characters of a Host header: a name or an address, with an optional port.
 // The edge does not use the value, but any other character suggests an attack on a server behind
 // the edge.
 func validHost(b []byte) bool {

@@ -13,13 +13,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New returns a server with the settings of both listeners. The caller sets its handlers.
+// New returns a server with the settings for all listeners. The caller sets its handlers.
 func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	return &fasthttp.Server{
 		ConnState:   func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
 		ReadTimeout: f.Timeouts.ClientHeader.D(),
 		IdleTimeout: f.Timeouts.ClientIdle.D(),
-		// fasthttp's limit on the bytes of a head is exactly this size
+		// fasthttp limits the request headers to the size of this buffer.
 		ReadBufferSize:        int(f.Limits.Header),
 		NoDefaultServerHeader: true,
 		NoDefaultContentType:  true,
@@ -29,7 +29,6 @@ func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	}
 }
 
-// connState records whether a connection is idle or active.
 func connState(g *guard.Guard, c net.Conn, state fasthttp.ConnState) {
 	defer g.Catch(guard.Connection, nil)
 	switch state { //nolint:exhaustive // the others say nothing about it
@@ -45,17 +44,17 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// NewRouter returns a router that matches the raw path exactly. It does not redirect or normalize.
+// NewRouter returns a router that matches raw paths exactly, without redirects or normalization.
 func NewRouter() *router.Router {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	return r
 }
 
-// WrongMethod returns the methods that the path accepts, according to the router's answer, and the
-// error that lists them.
+// WrongMethod returns the methods that the path accepts, which it reads from the router's response,
+// and the error that lists them.
 func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
-	// The router also lists OPTIONS, but the edge does not answer OPTIONS here.
+	// The router lists OPTIONS as well, which the edge does not support here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
 	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,

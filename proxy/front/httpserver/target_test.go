@@ -9,7 +9,7 @@ import (
 )
 
 // TestOriginForm checks that a target in absolute form is rewritten to origin form, with the
-// authority as the host. Other targets stay unchanged for CheckHead to judge.
+// authority as the host. All other targets stay unchanged, so that CheckHead can refuse them.
 func TestOriginForm(t *testing.T) {
 	for _, c := range []struct{ target, header, host, uri string }{
 		{"http://api.test/v1/models?limit=1", "Host: front\r\n", "api.test", "/v1/models?limit=1"},
@@ -17,9 +17,9 @@ func TestOriginForm(t *testing.T) {
 		{"http://[::1]:80", "Host: front\r\n", "[::1]:80", "/"},
 		{"http://api.test?a=b", "Host: front\r\n", "api.test", "/?a=b"},
 		{"/v1/models", "Host: front\r\n", "front", "/v1/models"},
-		{"http://api.test/v1", "", "", ""},                               // no Host
-		{"http://api.test/v1", "Host: a\r\nHost: b\r\n", "", ""},         // two
-		{"http://api.test/v1", "Host: a/b\r\n", "", ""},                  // malformed
+		{"http://api.test/v1", "", "", ""},                               // no Host header
+		{"http://api.test/v1", "Host: a\r\nHost: b\r\n", "", ""},         // two Host headers
+		{"http://api.test/v1", "Host: a/b\r\n", "", ""},                  // malformed Host header
 		{"http://me@api.test/v1", "Host: api.test\r\n", "", ""},          // user information
 		{"http://me:secret@api.test/v1", "Host: api.test\r\n", "", ""},   //
 		{"http://api.test\\@evil.test/v1", "Host: api.test\r\n", "", ""}, //

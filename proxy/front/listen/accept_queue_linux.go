@@ -3,9 +3,9 @@ package listen
 import "golang.org/x/sys/unix"
 
 // dropSYN attaches a classic BPF program to a listening socket. The program drops packets that open
-// a connection (SYN without ACK) and passes all others. The program sees each packet from its TCP
-// header on, and byte 13 of that header holds the flags. A client whose SYN is dropped sends it
-// again after a second. By then the port is closed or another process is listening.
+// a connection (SYN without ACK), and passes all others. It sees each packet from the TCP header
+// on. Byte 13 of this header contains the flags. If a client's SYN was dropped, the client sends it
+// again a second later. At that time, the port is closed or another process listens on it.
 func dropSYN(fd uintptr) {
 	const syn, ack = 0x02, 0x10
 	program := []unix.SockFilter{
@@ -19,8 +19,8 @@ func dropSYN(fd uintptr) {
 		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// acceptQueue returns how many connections are ready to be accepted. For a listening socket,
-// tcp_info reports this in the field for unacknowledged segments (tcp_get_info in the kernel's
+// acceptQueue returns how many connections are waiting to be accepted. For a listening socket, the
+// kernel reports this number as unacknowledged segments in tcp_info (tcp_get_info in
 // net/ipv4/tcp.c).
 func acceptQueue(fd uintptr) int {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)

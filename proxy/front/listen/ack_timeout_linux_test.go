@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish makes the client's host disappear. Packets are dropped before TCP sees them, so no packet
-// is acknowledged and the connection is not reset.
+// vanish simulates that the client's host vanishes. Packets are dropped before TCP receives them,
+// so no packet is acknowledged and the connection is not reset.
 func vanish(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -25,7 +25,7 @@ func vanish(t *testing.T, client *net.TCPConn) {
 	}
 }
 
-// sweeping returns a listener like open, but with the given interval between acknowledgement
+// sweeping returns a listener like that of open, but with the given interval between acknowledgment
 // checks.
 func sweeping(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
@@ -41,15 +41,16 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 	return l
 }
 
-// TestHostVanishes checks that a client whose host vanishes in the middle of an answer counts as
-// gone. A client that does not read, or has nothing to acknowledge, must not count as gone.
+// TestHostVanishes checks that a client whose host vanishes during an answer counts as
+// disconnected. A client that does not read, or that has no bytes to acknowledge, must not count as
+// disconnected.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
 	l := sweeping(t, every)
 	write := func(c *Conn, size int) {
 		t.Helper()
 		_ = c.sock.SetWriteDeadline(time.Now().Add(every))
-		_, _ = c.Write(make([]byte, size)) // perhaps more than the buffers hold
+		_, _ = c.Write(make([]byte, size)) // may exceed the size of the buffers
 	}
 	gone, goneClient := pair(t, l)
 	late, _ := pair(t, l)
@@ -76,8 +77,8 @@ func TestHostVanishes(t *testing.T) {
 	}
 }
 
-// TestHostIsSilentForAWhile checks that a host that acknowledges again in time does not count as
-// gone.
+// TestHostIsSilentForAWhile checks that a host that resumes its acknowledgments in time does not
+// count as disconnected.
 func TestHostIsSilentForAWhile(t *testing.T) {
 	l := sweeping(t, time.Hour)
 	server, client := pair(t, l)

@@ -11,28 +11,28 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// PortOptions configure how a port is opened.
+// PortOptions configure how Listen opens a port.
 type PortOptions struct {
-	// Tries is how many consecutive ports Listen tries, in case the first ports are taken. 0 and 1
-	// mean the given port only.
+	// Tries is how many consecutive ports Listen tries if a port is in use. If Tries is 0 or 1,
+	// Listen tries only the given port.
 	Tries int
-	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if
-	// that process sets the option as well. The kernel distributes new connections between them. A
-	// Unix socket is taken over instead: only this process gets new connections.
+	// ReusePort allows another process with the same option to listen on the port (SO_REUSEPORT).
+	// The kernel distributes new connections between the processes. A Unix socket is not shared:
+	// this process takes it over and receives all new connections.
 	ReusePort bool
 }
 
-// Listen opens a plain TCP listener on addr (host:port), or a listener at a Unix socket
-// (unix:PATH). For TCP it turns off Multipath TCP, which is Go's default. Multipath TCP sockets
-// accept no filter (see Listener.CloseGracefully), and their connections do not inherit options.
+// Listen opens a TCP listener on addr (host:port), or a listener on a Unix socket (unix:PATH). It
+// disables Multipath TCP, which is Go's default, because Multipath TCP sockets accept no filter
+// (see Listener.CloseGracefully) and their connections do not inherit options.
 func Listen(addr string, how PortOptions) (net.Listener, error) {
 	if unixsocket.Is(addr) {
 		return listenUnix(addr, how.ReusePort)
 	}
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// The probes detect within a minute that the host of a waiting client has vanished. A few lost
-	// probes do not matter.
+	// The probes detect within a minute that the host of a waiting client has vanished. They
+	// tolerate a few lost packets.
 	config.KeepAliveConfig = net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,
 		Count: 9,
@@ -57,7 +57,6 @@ func Listen(addr string, how PortOptions) (net.Listener, error) {
 	}
 }
 
-// reusePortControl sets SO_REUSEPORT before the bind.
 func reusePortControl(_, _ string, raw syscall.RawConn) error {
 	var set error
 	if err := raw.Control(func(fd uintptr) { set = setReusePort(fd) }); err != nil {

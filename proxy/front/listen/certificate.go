@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// Certificate holds the edge's own certificate pair, and the CAs for client certificates. Both can
-// be replaced while connections are open. Certificate is safe for concurrent use.
+// Certificate contains the certificate of the edge and the CAs for client certificates. Both can be
+// replaced while connections are open. Any goroutine may use it.
 type Certificate struct {
-	managed Managed // nil: the pair comes from files
+	managed Managed // nil: the certificate is read from files
 	current atomic.Pointer[tls.Certificate]
-	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
+	clients atomic.Pointer[x509.CertPool] // nil: no client certificates are requested
 }
 
-// Managed obtains the edge's certificates, which then do not come from files, and answers
-// challenges for the edge's domains.
+// Managed obtains certificates and answers challenges for the edge's domains.
 type Managed interface {
-	// Certificate returns the certificate for a handshake. An error ends the handshake.
+	// Certificate returns the certificate for a handshake. An error aborts the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Challenge returns the certificate that proves to a certificate authority that the edge
-	// controls a domain (RFC 8737).
+	// Challenge returns the certificate that proves to an authority that the edge controls a domain
+	// (RFC 8737).
 	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// NewManaged returns a Certificate whose pairs come from m.
+// NewManaged returns a Certificate that gets its certificates from m.
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
-// Load reads a pair from files and uses it for new connections. clients holds the CAs for client
-// certificates; nil means that clients are not asked for one. If Load returns an error, it has
-// changed nothing. It also returns an error instead of replacing a valid pair with an expired one.
+// Load reads a certificate and its key from files and uses them for new connections. clients
+// contains the CAs for client certificates. If clients is nil, no client certificates are
+// requested. If Load returns an error, it has not changed anything. Load does not replace a valid
+// certificate with an expired one, but returns an error.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
@@ -41,13 +41,13 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 	return err
 }
 
-// Prepare is Load in two steps: Prepare reads and checks the pair, and use applies it to new
-// connections. If the pairs are managed, there are no files, and use applies only clients.
+// Prepare is Load in two steps. Prepare reads and checks the files, and the returned function
+// applies them. If the certificates are managed, the returned function applies only clients.
 func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.managed != nil {
 		return func() { c.clients.Store(clients) }, nil
 	}
-	// LoadX509KeyPair checks that the certificate and the key match
+	// LoadX509KeyPair checks that the certificate and the key match.
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
@@ -67,8 +67,8 @@ func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) 
 	}, nil
 }
 
-// Valid returns the validity of the current pair. Both times are zero if there is no pair, if
-// pairs are managed, or if c is nil.
+// Valid returns the validity period of the current certificate. It is zero if no certificate is
+// loaded, if certificates are managed, or if c is nil.
 func (c *Certificate) Valid() (from, to time.Time) {
 	if c == nil {
 		return time.Time{}, time.Time{}
@@ -79,16 +79,17 @@ func (c *Certificate) Valid() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter returns when the current pair expires, or the zero time if there is no pair.
+// NotAfter returns when the current certificate expires. It returns zero in the same cases as
+// Valid.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.Valid()
 	return to
 }
 
-// acmeProtocol is the protocol that a certificate authority negotiates to check a challenge.
+// acmeProtocol is the protocol that an authority negotiates in order to validate a challenge.
 const acmeProtocol = "acme-tls/1"
 
-// Config returns a server's TLS configuration with c: at least TLS 1.2, and only HTTP/1.1.
+// Config returns the TLS configuration of a server: TLS 1.2 or later, and only HTTP/1.1.
 func (c *Certificate) Config() *tls.Config {
 	base := tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -104,7 +105,7 @@ func (c *Certificate) Config() *tls.Config {
 	}
 	asking := base.Clone()
 	asking.ClientAuth = tls.VerifyClientCertIfGiven
-	asking.SessionTicketsDisabled = true // a resumed session would skip the certificate check
+	asking.SessionTicketsDisabled = true // a resumed session would skip the verification of the client certificate
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
 			return challenge, nil

@@ -46,7 +46,7 @@ func TestCertificateLoad(t *testing.T) {
 	}
 }
 
-// handshake returns the client's view of a TLS connection with c.
+// handshake returns the client's state of a TLS connection to a server that uses c.
 func handshake(t *testing.T, c *Certificate, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	accepted, dialed := pair(t, open(t, Options{}))
@@ -104,7 +104,8 @@ func TestCertificateConfig(t *testing.T) {
 	}
 }
 
-// TestCertificateRotationKeepsConnections checks that an open connection survives a rotation.
+// TestCertificateRotationKeepsConnections checks that an open connection survives a certificate
+// rotation.
 func TestCertificateRotationKeepsConnections(t *testing.T) {
 	var c Certificate
 	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))

@@ -8,20 +8,20 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Waiter is notified when its client has gone.
+// Waiter is notified when its client disconnects.
 type Waiter interface {
-	// ClientGone is called at most once between Watch and Unwatch, on the watch's goroutine. It
-	// must not block and must not call the connection.
+	// ClientGone is called at most once between Watch and Unwatch, on the goroutine of the watch.
+	// It must not block or call the connection.
 	ClientGone()
 }
 
-// clientState records whether a connection's client has gone, and the waiter to notify.
+// clientState records whether the client has disconnected, and which Waiter to notify.
 type clientState struct {
 	mu     sync.Mutex
 	waiter Waiter
 	gone   bool
 
-	unackedChecks int // consecutive checks without an acknowledgement; only the watch uses it
+	unackedChecks int // consecutive checks without an acknowledgment; used only by the watch
 }
 
 func (s *clientState) watch(w Waiter) (gone bool) {
@@ -41,7 +41,6 @@ func (s *clientState) unwatch(w Waiter) {
 	s.mu.Unlock()
 }
 
-// hasLeft records that the client has gone and notifies the waiter.
 func (s *clientState) hasLeft(g *guard.Guard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,14 +54,12 @@ func (s *clientState) hasLeft(g *guard.Guard) {
 	}
 }
 
-// isGone reports whether the client has left.
 func (s *clientState) isGone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone
 }
 
-// withWaiter calls f with the current waiter, if any.
 func (s *clientState) withWaiter(f func(Waiter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,30 +68,29 @@ func (s *clientState) withWaiter(f func(Waiter)) {
 	}
 }
 
-// hasWaiter reports whether a call of the client is running.
 func (s *clientState) hasWaiter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiter != nil
 }
 
-// idleState records whether a connection waits for its next request. Times are instant.Times.
+// idleState records whether the connection is waiting for its next request. The times are of type
+// instant.Time.
 type idleState struct {
 	since       atomic.Int64 // 0: a request has started
-	waiting     atomic.Int64 // when the wait for a complete request started; 0: not waiting
-	interrupted atomic.Bool  // CloseGracefully has interrupted a read
+	waiting     atomic.Int64 // start of the wait for a complete request; 0: not waiting
+	interrupted atomic.Bool  // whether CloseGracefully has interrupted a read
 }
 
-// idle records that the connection waits for a request.
 func (s *idleState) idle() {
 	now := int64(instant.Now())
 	s.since.Store(now)
 	s.waiting.Store(now)
 }
 
-// begun records the first byte of a request. The time limit for the rest of the head starts now. If
-// known is true, the client has sent a valid key on an earlier request, and the limit does not
-// apply.
+// begun records that the first byte of a request has arrived. From now on the listener may evict
+// the connection until the request headers are complete. If known is true, an earlier request on
+// the connection had a valid key, and the listener must not evict the connection.
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {
@@ -104,7 +100,6 @@ func (s *idleState) begun(known bool) {
 	}
 }
 
-// complete records that the head of a request has been received.
 func (s *idleState) complete() {
 	s.since.Store(0)
 	s.waiting.Store(0)

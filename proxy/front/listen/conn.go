@@ -14,45 +14,43 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// sock is a TCP connection, or one at a Unix socket.
 type sock interface {
 	socket.Conn
 	CloseWrite() error
 }
 
-// Conn is an accepted connection. Only the goroutine that serves it calls its methods, except Close
-// and the methods that set deadlines.
+// Conn is an accepted connection. Only the goroutine that serves the connection may call its
+// methods, except Close and the methods that set deadlines.
 type Conn struct {
 	sock
 	ln *Listener
-	// see networkOf; for a client behind a proxy, the client's address once it is known
+	// address of the client for MaxPerAddress; see networkOf and comesFrom
 	address    netip.Addr
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	framing    framingChecker // for plain connections; tlsConn has its own checker
+	framing    framingChecker // for plain connections; a tlsConn has a separate checker
 
-	listed bool         // the peer is a proxy that SetProxies lists
-	header *proxyHeader // nil: the header is already read, or none is expected
-	behind *net.TCPAddr // the address of the client behind a proxy
+	listed bool         // whether the peer is a proxy listed in SetProxies
+	header *proxyHeader // nil: already read, or not expected
+	behind *net.TCPAddr // address of the client behind a proxy
 
 	client  clientState
 	unread  unreadBytes
 	idle    idleState
 	reads   readDeadline
 	writes  writeDeadline
-	asked   bool          // a request has started on this connection
+	asked   bool          // whether a request has started on this connection
 	known   atomic.Bool   // see ShowedKey
 	lastKey auth.LastKey  // see SenderOf
-	resumed time.Duration // unless 0, used once in place of the next read deadline
+	resumed time.Duration // if not 0, replaces the next read deadline
 
 	linger   atomic.Bool
 	closed   atomic.Bool
-	onDetach atomic.Pointer[func()] // the function that the next Close starts instead of closing
+	onDetach atomic.Pointer[func()] // runs at the next Close, which then does not close the connection
 }
 
-// ConnOf returns the Conn of c, even if c is a TLS connection on top of it. It returns nil if there
-// is none.
+// ConnOf returns the Conn below c, which may be a TLS connection, or nil if c is of another type.
 func ConnOf(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -66,60 +64,61 @@ func ConnOf(c net.Conn) *Conn {
 	}
 }
 
-// Watch makes w be notified when the client leaves. If the client has already left, Watch returns
-// true and does not keep w.
+// Watch registers w to be notified when the client disconnects. If the client has already
+// disconnected, Watch returns true and ignores w.
 func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
 
-// Unwatch withdraws w. After it has returned, no method of w is running or will run. w need not be
-// watching.
+// Unwatch stops the notification of w. After it has returned, ClientGone is not running and will
+// not be called. It does nothing if w is not registered.
 func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 
-// Gone reports whether the client is known to have left.
+// Gone reports whether the client has disconnected.
 func (c *Conn) Gone() bool { return c.client.isGone() }
 
-// Leave records that the client has left, and notifies the waiter. It is for protocols in which
-// clients announce that they leave.
+// Leave records that the client has disconnected, and notifies the waiter. It is for protocols in
+// which a client announces that it disconnects.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
-// SetWriteTimeout sets how long each later write, or each piece of a large write, may take. A write
-// gets at least seven eighths of d from its start. Thus the deadline of one answer never cuts off
-// the next answer on the same connection. If d is zero, nothing changes.
+// SetWriteTimeout sets the timeout of later writes. A large write is split into pieces, and the
+// timeout applies to each piece. A write always has at least 7/8 of d, so the deadline of one
+// response never affects the next response. If d is zero, SetWriteTimeout does nothing.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
 		c.writes.timeout.Store(int64(d))
 	}
 }
 
-// SetWriteDeadline sets the write deadline. It ends the effect of SetWriteTimeout.
+// SetWriteDeadline sets the write deadline and disables SetWriteTimeout.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writes.clear()
 	return c.sock.SetWriteDeadline(t)
 }
 
-// SetDeadline sets the read deadline, and sets the write deadline like SetWriteDeadline.
+// SetDeadline sets the read deadline and the write deadline.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.reads.want(c.sock, t)
 	return c.SetWriteDeadline(t)
 }
 
-// DetachOnClose takes the connection away from its server. The next Close leaves it open and runs
-// the given function on another goroutine. That function owns the connection and must catch its own
-// panics.
+// DetachOnClose detaches the connection from its server. The next Close does not close the
+// connection, but runs the function then on another goroutine. The function then owns the
+// connection and must recover from its panics.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
-// Unread puts back the unread bytes of from, the server's buffered reader of this connection.
+// Unread takes the unread bytes from the server's buffered reader and puts them back into the
+// connection.
 func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
 
-// Resume prepares the connection for a server that serves it like a new connection. The first byte
-// of the next request may take up to idle, as on any keep-alive connection.
+// Resume prepares the connection for a server that serves it like a new connection. The next
+// request must start within idle, as on any keep-alive connection.
 func (c *Conn) Resume(idle time.Duration) {
 	c.resumed = idle
 	c.idle.idle()
 	c.framing.enable()
 }
 
-// SetReadDeadline sets the read deadline; see Resume. It returns no error on a closed connection,
-// because the next read fails anyway.
+// SetReadDeadline sets the read deadline. The first call after Resume is an exception: it sets the
+// idle time. If the connection is closed, SetReadDeadline returns nil, because the next read fails.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumed > 0 {
 		t, c.resumed = time.Now().Add(c.resumed), 0
@@ -128,8 +127,8 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// read reads from the client until the read deadline. After CloseGracefully, read returns io.EOF on
-// an idle connection.
+// read reads until the read deadline. After CloseGracefully, it returns io.EOF if the connection is
+// idle.
 func (c *Conn) read(p []byte) (int, error) {
 	for {
 		if c.ln.closing.Load() {
@@ -142,21 +141,21 @@ func (c *Conn) read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
-			// If the process was stopped or got no processor time, the deadline may have passed
-			// although the socket holds bytes from the client. So read takes these bytes first.
+			// If the process was stopped or starved, the deadline may have passed although bytes
+			// have arrived. Read these bytes first.
 			if n, late := readAvailable(c.sock, p); late == nil {
 				return n, nil
 			}
 			return n, err
 		}
-		// CloseGracefully has interrupted the read, or an earlier deadline has expired. If
-		// CloseGracefully runs now, restore overwrites its deadline, but the loop then sees
-		// closing.
+		// Either CloseGracefully has interrupted the read, or the socket's deadline is earlier than
+		// the wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but
+		// the loop sees closing.
 		c.reads.restore(c.sock)
 	}
 }
 
-// grace returns how long the connection may stay idle while the listener closes.
+// grace returns how long the connection may be idle while the listener closes gracefully.
 func (c *Conn) grace() time.Duration {
 	if c.asked {
 		return idleGrace
@@ -164,8 +163,8 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until the given instant.Time. It then also takes bytes that have been received
-// although that time has passed. If there are none, it returns io.EOF.
+// finalRead reads until the given instant, and then once more without waiting. If no byte has
+// arrived, it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.sock, until)
 	n, err := c.stream.Read(p)
@@ -176,17 +175,17 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	return n, err
 }
 
-// writePiece is the number of bytes of a write that must be sent within the timeout of
-// SetWriteTimeout. It is about as large as the free space at which the kernel wakes a blocked
-// writer; see send_buffer_linux.go.
+// writePiece is how many bytes must be sent within the write timeout. It is about the amount of
+// free buffer space at which the kernel wakes a blocked writer (send_buffer_linux.go).
 const writePiece = 64 << 10
 
-// Write writes p in pieces, each within the timeout of SetWriteTimeout. A slow client may take any
-// time to read an answer of many megabytes, but a client that has stopped reading is detected.
+// Write writes p in pieces. The timeout of SetWriteTimeout applies to each piece. A slow client may
+// therefore take a long time to read a large response, but a client that has stopped reading is
+// detected.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
-// WriteNow is Write for a caller that has just read the clock: now is the current time. If now is
-// zero, WriteNow reads the clock.
+// WriteNow is Write for a caller that has just read the clock and passes the result as now. If now
+// is zero, WriteNow reads the clock.
 func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writes.timeout.Load())
 	if d == 0 {
@@ -213,8 +212,8 @@ func (c *Conn) TryWrite(p []byte) int { return c.stream.WriteNow(p) }
 // sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
-// Close closes the connection, unless it is to be detached (see DetachOnClose). Further calls
-// return net.ErrClosed.
+// Close closes the connection, or detaches it after DetachOnClose. Later calls return
+// net.ErrClosed.
 func (c *Conn) Close() error {
 	if then := c.onDetach.Swap(nil); then != nil {
 		c.ln.detached.run(*then)
@@ -229,20 +228,20 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
-// Reset closes a connection from Accept with a TCP reset, so that the client does not mistake a
-// partial answer for a complete one.
+// Reset closes a connection with a TCP reset, so that the client does not take a partial response
+// for a complete one.
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)
-		if tcp, ok := conn.sock.(*net.TCPConn); ok { // a Unix socket has no reset
+		if tcp, ok := conn.sock.(*net.TCPConn); ok { // a connection over a Unix socket cannot be reset
 			_ = tcp.SetLinger(0)
 		}
 		_ = conn.Close()
 	}
 }
 
-// closeNow closes the socket. It unregisters the connection first, because the kernel may reuse the
-// descriptor's number once the socket is closed.
+// closeNow unregisters the connection and closes the socket. It unregisters first, because the
+// kernel may reuse the descriptor after the close.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
 	return c.sock.Close()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDetachOnClose checks that a connection that leaves its server keeps the bytes in the
-// server's reader, and stays open after the server's close.
+// TestDetachOnClose checks that a detached connection keeps the bytes in the server's reader and
+// stays open when the server closes it.
 func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -55,8 +55,8 @@ func TestDetachOnClose(t *testing.T) {
 	}
 }
 
-// TestResume checks that the idle time replaces the first read deadline after Resume, and that the
-// next one is set as given.
+// TestResume checks that after Resume the idle time replaces the first read deadline, and that the
+// second deadline is set as given.
 func TestResume(t *testing.T) {
 	server, _ := pair(t, open(t, Options{}))
 	var b [1]byte
@@ -83,8 +83,8 @@ func TestResume(t *testing.T) {
 }
 
 // TestReadDeadlineMoves checks changes of the read deadline. A later deadline does not change the
-// socket's. The socket's earlier deadline must not end the read early, even if the deadline was
-// cleared instead. Moving the deadline earlier must end a waiting read.
+// deadline of the socket. The socket's earlier deadline must not end the read, even if the read
+// deadline was cleared. An earlier deadline must end a blocked read.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	read := make(chan error, 1)

@@ -8,27 +8,27 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// maxParked is the maximum number of goroutines that wait for the next detached connection. More
-// than a few wait only after many streams have ended at once.
+// maxParked is the maximum number of goroutines that wait for a detached connection. It is reached
+// only if many streams end at the same time.
 const maxParked = 64
 
-// parkedFor is how long a surplus goroutine waits before it ends.
+// parkedFor is how long an unneeded goroutine waits before it ends.
 const parkedFor = 10 * time.Second
 
-// detached runs the functions of detached connections. A goroutine that is done waits for the next
-// function and is reused, because its stack has already grown. Growing a new stack took a quarter
-// of the cost of a short stream. A long stream does not keep the larger stack, because each garbage
-// collection halves a stack that is less than a quarter full.
+// detached runs the functions of detached connections. It reuses goroutines because their stacks
+// have already grown. Growing the stack was a quarter of the cost of a short stream. A long stream
+// does not keep a large stack, because each garbage collection halves a stack that is less than a
+// quarter full.
 type detached struct {
-	guard  *guard.Guard // recovers panics of the sweep; nil recovers none
+	guard  *guard.Guard // may be nil
 	mu     sync.Mutex
-	parked []chan func() // the longest-waiting goroutine first
-	unused int           // the minimum number parked since the last sweep
-	sweep  *time.Timer   // nil while none is parked
+	parked []chan func() // ordered by waiting time; the goroutine that has waited longest is first
+	unused int           // minimum of len(parked) since the last sweep
+	sweep  *time.Timer   // nil: no goroutine is parked
 	closed bool
 }
 
-// run starts f, which must catch its own panics.
+// run runs f on another goroutine. f must recover from its panics.
 func (d *detached) run(f func()) {
 	d.mu.Lock()
 	var next chan func()
@@ -52,8 +52,8 @@ func (d *detached) work(f func()) {
 	}
 }
 
-// park waits for the next function. It returns nil if enough goroutines are already waiting, or
-// after close.
+// park waits for the next function. It returns nil if enough goroutines are waiting, or after
+// close.
 func (d *detached) park(next chan func()) func() {
 	d.mu.Lock()
 	if d.closed || len(d.parked) == maxParked {
@@ -68,8 +68,8 @@ func (d *detached) park(next chan func()) func() {
 	return <-next
 }
 
-// endUnused ends the goroutines that no connection has needed since the last sweep. It picks those
-// that have waited longest.
+// endUnused ends the goroutines that were idle during the whole time since the last sweep. It
+// starts with those that have waited longest.
 func (d *detached) endUnused() {
 	defer d.guard.Catch(guard.Clients, nil)
 	d.mu.Lock()
@@ -83,7 +83,8 @@ func (d *detached) endUnused() {
 	d.sweep.Reset(parkedFor)
 }
 
-// close ends the waiting goroutines. A running goroutine ends when its function returns.
+// close ends the waiting goroutines. A goroutine that runs a function ends when the function
+// returns.
 func (d *detached) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +92,6 @@ func (d *detached) close() {
 	d.unused, d.closed = 0, true
 }
 
-// end ends the first n waiting goroutines.
 func (d *detached) end(n int) {
 	for _, next := range d.parked[:n] {
 		next <- nil

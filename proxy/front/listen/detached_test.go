@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// parkedNow returns how many goroutines are waiting.
 func (d *detached) parkedNow() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.parked)
 }
 
-// TestDetachedGoroutines checks that a goroutine that is done waits for the next function, that
-// only a bounded number waits, and that none waits after close. synctest fails if one is left.
+// TestDetachedGoroutines checks that a goroutine that has finished its function waits for the next
+// one, that only a limited number of goroutines wait, and that no goroutine waits after close.
+// synctest fails if a goroutine is left.
 func TestDetachedGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached
@@ -52,9 +52,9 @@ func TestDetachedGoroutines(t *testing.T) {
 	})
 }
 
-// TestDetachedGoroutinesEndUnused checks that goroutines end if no connection has needed them for a
-// while, the longest-waiting ones first. Otherwise a burst of streams would leave its goroutines
-// behind.
+// TestDetachedGoroutinesEndUnused checks that goroutines that no connection has needed for a while
+// end, starting with those that have waited longest. Otherwise the goroutines of a burst of streams
+// would remain.
 func TestDetachedGoroutinesEndUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached
@@ -91,7 +91,7 @@ func TestDetachedGoroutinesEndUnused(t *testing.T) {
 }
 
 // TestDetachedStackShrinks checks that a function that runs for an hour, like a stream, does not
-// keep the stack that another function has grown.
+// keep the large stack of an earlier function.
 func TestDetachedStackShrinks(t *testing.T) {
 	var d detached
 	defer d.close()

@@ -10,11 +10,10 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// disconnectWatch notices clients that leave. It has one epoll set and one goroutine that waits on
-// the set.
+// disconnectWatch detects clients that disconnect, using one epoll set and one goroutine.
 type disconnectWatch struct {
 	ln          *Listener
-	ackInterval time.Duration // between two runs of checkAcks
+	ackInterval time.Duration // interval of checkAcks
 	epoll, wake int
 	done        chan struct{}
 
@@ -22,8 +21,8 @@ type disconnectWatch struct {
 	fds map[int32]*Conn
 }
 
-// hangups is the mask of the events to watch on a connection: the peer's FIN, and errors, which
-// epoll always reports.
+// hangups are the events that are watched on a connection: the peer's FIN, and errors, which epoll
+// always reports.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
@@ -51,7 +50,6 @@ func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch
 	return w, nil
 }
 
-// add registers c until it is closed.
 func (w *disconnectWatch) add(c *Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -69,8 +67,8 @@ func (w *disconnectWatch) add(c *Conn) error {
 	return errors.Join(err, ctl)
 }
 
-// remove removes c from the watch before c's descriptor is closed. The close itself removes the
-// descriptor from the epoll set.
+// remove must be called before the descriptor of c is closed. Closing the descriptor also removes
+// it from the epoll set.
 func (w *disconnectWatch) remove(c *Conn) {
 	w.mu.Lock()
 	if c.fd >= 0 && w.fds[int32(c.fd)] == c {
@@ -91,7 +89,7 @@ func (w *disconnectWatch) run() {
 		n, err := unix.EpollWait(w.epoll, events, int(left.Milliseconds())+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			close(w.done)
-			return // closed
+			return // the epoll set was closed
 		}
 		for _, ev := range events[:max(n, 0)] {
 			if ev.Fd < 0 {
@@ -103,9 +101,9 @@ func (w *disconnectWatch) run() {
 	}
 }
 
-// dispatch notifies the connection that ev is about. If the generation differs, that connection was
-// closed after ev was fetched, and its descriptor now belongs to another connection. epoll delivers
-// each event once, so a panic must not lose the other events of the same round.
+// dispatch notifies the connection of an event. If the generation differs, the event is for a
+// connection that was closed, and its descriptor now belongs to another connection. Each event is
+// delivered only once, so a panic must not lose the other events of the batch.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()
@@ -116,7 +114,6 @@ func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	}
 }
 
-// close ends the goroutine and closes the epoll set.
 func (w *disconnectWatch) close() error {
 	if _, err := unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		return err

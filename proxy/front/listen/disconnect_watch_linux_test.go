@@ -8,11 +8,11 @@ import (
 )
 
 // TestStaleEvent checks that an event that was fetched before its connection was closed does not
-// affect the connection that now has the descriptor.
+// affect a new connection that uses the same descriptor.
 func TestStaleEvent(t *testing.T) {
 	l := open(t, Options{})
 	first, _ := pair(t, l)
-	client, err := net.Dial("tcp", l.Addr().String()) // before the close frees a descriptor
+	client, err := net.Dial("tcp", l.Addr().String()) // before the close makes a descriptor available
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestClientGoneBehindUnreadBytes checks that the edge notices a client that leaves unread requests
-// behind.
+// TestClientGoneBehindUnreadBytes checks that the edge detects that a client has disconnected even
+// if requests from the client are still unread.
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()
@@ -81,7 +81,8 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server.Unwatch(w)
 }
 
-// TestGoneBeforeWatch checks a client that leaves between its accept and its first call.
+// TestGoneBeforeWatch checks that Watch reports a client that disconnected after its connection was
+// accepted and before its first call.
 func TestGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -98,8 +99,8 @@ func TestGoneBeforeWatch(t *testing.T) {
 	}
 }
 
-// TestPipelinedBytes checks that pipelined bytes cause no event and stay in the socket, and that
-// calls on a kept-alive connection do not affect each other.
+// TestPipelinedBytes checks that pipelined bytes do not cause an event and stay in the socket, and
+// that calls on a keep-alive connection do not affect each other.
 func TestPipelinedBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	var sent, got bytes.Buffer
@@ -138,7 +139,7 @@ func TestPipelinedBytes(t *testing.T) {
 	}
 }
 
-// recycled is a waiter that knows whether its call has ended.
+// recycled is a waiter that records whether its call has ended.
 type recycled struct {
 	ended atomic.Bool
 	late  *atomic.Int64
@@ -156,8 +157,8 @@ func (r *recycled) ClientGone() {
 	}
 }
 
-// TestNoCallAfterUnwatch lets clients leave just as their calls end. After Unwatch no callback may
-// run.
+// TestNoCallAfterUnwatch disconnects clients just as their calls end, and checks that no callback
+// runs after Unwatch.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -184,8 +185,8 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
 
-// TestDescriptorReuse opens and closes thousands of connections on few descriptors. A call may be
-// notified only if its own client has left.
+// TestDescriptorReuse opens and closes thousands of connections on few descriptors. It checks that
+// a call is notified only if its client has disconnected.
 func TestDescriptorReuse(t *testing.T) {
 	l := open(t, Options{})
 	stop := make(chan struct{})
@@ -212,7 +213,7 @@ func TestDescriptorReuse(t *testing.T) {
 		}
 	})
 	for range 4 {
-		group.Go(func() { // the server: a call on each connection; either side ends it
+		group.Go(func() { // the server runs a call on each connection, and either side ends the connection
 			for c := range accepted {
 				var first [1]byte
 				if _, err := io.ReadFull(c, first[:]); err != nil {
@@ -220,7 +221,7 @@ func TestDescriptorReuse(t *testing.T) {
 					continue
 				}
 				w := newWaiter()
-				if first[0] == 'l' { // the client leaves
+				if first[0] == 'l' { // the client disconnects
 					if _, err := c.Write([]byte{1}); err == nil && !c.Watch(w) {
 						select {
 						case <-w.at:
@@ -258,7 +259,7 @@ func TestDescriptorReuse(t *testing.T) {
 				_, _ = c.Write([]byte{kind})
 				_, _ = io.ReadFull(c, make([]byte, 1))
 				if kind == 's' {
-					_, _ = io.Copy(io.Discard, c) // stays until the server closes
+					_, _ = io.Copy(io.Discard, c) // blocks until the server closes the connection
 				}
 				if i%3 == 0 {
 					_ = c.(*net.TCPConn).SetLinger(0)
@@ -289,7 +290,7 @@ func TestEachWaiter(t *testing.T) {
 	l := open(t, Options{})
 	a, _ := pair(t, l)
 	b, _ := pair(t, l)
-	pair(t, l) // without a call
+	pair(t, l) // a connection without a call
 	wa, wb := newWaiter(), newWaiter()
 	a.Watch(wa)
 	b.Watch(wb)
@@ -299,7 +300,7 @@ func TestEachWaiter(t *testing.T) {
 	if len(notified) != 1 || notified[0] != wa {
 		t.Errorf("notified %v, want %v alone", notified, wa)
 	}
-	a.Unwatch(wb) // not its waiter: no effect
+	a.Unwatch(wb) // wb is not registered with a, so this has no effect
 	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
 	if len(notified) != 2 {
 		t.Error("another's Unwatch ended the call")
@@ -330,7 +331,7 @@ func BenchmarkBeginEnd(b *testing.B) {
 	}
 }
 
-// BenchmarkAcceptClose measures what a connection costs, including the client's side.
+// BenchmarkAcceptClose measures the cost of a connection, including the client's side.
 func BenchmarkAcceptClose(b *testing.B) {
 	l := open(b, Options{})
 	b.ReportAllocs()
@@ -341,7 +342,7 @@ func BenchmarkAcceptClose(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice measures how long after a client's close the callback runs.
+// BenchmarkNotice measures how long it takes from a client's close until the callback runs.
 func BenchmarkNotice(b *testing.B) {
 	l := open(b, Options{})
 	var total time.Duration

@@ -8,14 +8,13 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// disconnectWatch polls the connections that have a call, on systems without epoll.
+// disconnectWatch is used on systems without epoll. It polls the connections that have a call.
 type disconnectWatch struct {
 	ln   *Listener
 	stop chan struct{}
 	done chan struct{}
 }
 
-// pollEvery is the interval between polls. The watch notices a client's leaving within this time.
 const pollEvery = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {

@@ -13,59 +13,56 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Errors that reading a request may return.
+// These errors end a read from a connection.
 var (
-	// ErrBareLine: a line of the head does not end in CR LF.
+	// ErrBareLine: a line of the request headers does not end with CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
 	// ErrEmptyLines: more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
-	// ErrNotHTTP: the first byte of a request cannot start a method. The client speaks TLS or
+	// ErrNotHTTP: the first byte of a request cannot start a method, so the client uses TLS or
 	// another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
-	// ErrProxyProtocol: the connection starts with a line of the PROXY protocol.
+	// ErrProxyProtocol: the connection starts with an unexpected PROXY protocol header.
 	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
-	// ErrHTTP2: the client speaks HTTP/2 without negotiation (RFC 9113, 3.4).
+	// ErrHTTP2: the client uses HTTP/2 with prior knowledge (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
-	// ErrFraming: the length of the body is ambiguous, or its chunks break chunkRules. The errors
+	// ErrFraming: the length of the body is ambiguous, or its chunks violate chunkRules. The errors
 	// below wrap it.
 	ErrFraming = errors.New("the framing of the body is malformed")
-	// ErrLength: Content-Length is not a number of bytes, or appears with two values.
+	// ErrLength: Content-Length is not a number, or has two values.
 	ErrLength = fmt.Errorf("%w: Content-Length", ErrFraming)
-	// ErrCoding: Transfer-Encoding is not chunked, or appears twice.
+	// ErrCoding: Transfer-Encoding is not chunked, or occurs twice.
 	ErrCoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
-	// ErrExtra: the chunk extensions and trailers are longer than maxExtraBytes.
+	// ErrExtra: the chunk extensions and trailers exceed maxExtraBytes.
 	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how many bytes are kept of a line that is received in pieces. The relevant lines
-// are shorter.
+// keptLineBytes is how many bytes of a line are stored if the line arrives in more than one read.
+// The relevant lines are shorter.
 const keptLineBytes = 64
 
-// maxEmptyLines is how many empty lines may precede a request. fasthttp treats a buffer full of
-// empty lines as the end of the connection, and sends no answer. limits.header is at least twice as
-// large.
+// maxEmptyLines is how many empty lines may precede a request. It must stay below limits.header,
+// because if empty lines fill the buffer, fasthttp treats this as the end of the connection and
+// sends no response.
 const maxEmptyLines = 256
 
-// chunkRules apply to requests. A chunk size with more than 15 digits is malformed. One limit
-// applies to the extensions of all chunks and the trailers together. A folded trailer is refused.
+// chunkRules are the rules for chunks in requests. A single limit applies to the total size of all
+// chunk extensions and trailers. A folded trailer is refused.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 }
 
-// maxExtraBytes is the maximum length of the extensions of a body's chunks and its trailers
-// together. Both are skipped.
+// maxExtraBytes is the maximum total size of the chunk extensions and trailers of a body. They are
+// ignored.
 const maxExtraBytes = 16 << 10
 
-// framingChecker checks the requests on a connection as they are read: heads line by line, chunked
-// bodies with a chunked.Decoder, other bodies by their length. If the lines of a head end in LF,
-// fasthttp's parser waits for the rest of the head until the header's timeout. It also accepts
-// trailers that end in LF, and extensions of any length. Bytes that another parser on the path may
-// read differently allow request smuggling, so the checker stops reading at the first such byte.
-// Only the goroutine that serves the connection uses the checker.
+// framingChecker checks the framing of requests while they are read: headers line by line, chunked
+// bodies with a chunked.Decoder, and other bodies by their length. See doc.go for the reasons. A
+// framingChecker belongs to the goroutine that serves the connection.
 //
-// The checker is ahead of the server by the bytes that the server has buffered. So the checker
-// counts the requests that have started, and the server reports each request that it starts to read
-// (SetActive). An error in a later request does not affect the request that is being served.
+// The checker sees all bytes that the server has buffered. It therefore counts the requests that
+// have started, and the server reports each request that it starts to read (SetActive). An error in
+// a later request does not affect the request that is being served.
 type framingChecker struct {
 	state         framingState
 	chunked       bool
@@ -75,36 +72,35 @@ type framingChecker struct {
 	bodyLeft      uint64          // bytes of the body that are not yet received
 	chunks        chunked.Decoder // of a chunked body
 
-	lineLength int                 // length so far of the current line, without its end
-	pendingCR  bool                // the last byte was a CR
-	partial    [keptLineBytes]byte // the first bytes of a line that is received in pieces
+	lineLength int
+	pendingCR  bool
+	partial    [keptLineBytes]byte // first bytes of a line that arrives in more than one read
 
-	emptyLines uint16 // empty lines before the next request
-	// requests of which a byte besides empty lines has been received
+	emptyLines     uint16 // number of empty lines before the next request
 	begun          uint32
-	taken          uint32              // requests that the server has started to read
-	inHead         bool                // the head of the newest request has started and not ended
-	err            error               // the error in the newest request
-	readEnded      bool                // the client has closed its side, or the connection has failed
-	headComplete   bool                // the head of the newest request is complete
-	requestLine    [keptLineBytes]byte // the first bytes of the request line
+	taken          uint32 // number of requests that the server has started to read
+	inHead         bool   // whether the headers of the newest request are incomplete
+	err            error
+	readEnded      bool                // whether the client has closed its side, or the connection has failed
+	headComplete   bool                // whether the headers of the newest request are complete
+	requestLine    [keptLineBytes]byte // first bytes of the request line
 	requestLineLen uint8
 }
 
-// framingState tells what the next line or byte belongs to.
+// framingState describes what the next bytes are.
 type framingState uint8
 
 const (
-	stateOff         framingState = iota // not enabled: no server serves the connection yet
-	stateRequestLine                     // a request line, perhaps after empty lines
+	stateOff         framingState = iota // not enabled, because no server is serving the connection yet
+	stateRequestLine                     // a request line, possibly after empty lines
 	stateHeader
-	stateBody    // a body of a known length
-	stateChunked // a chunked body, with its trailers
+	stateBody    // a body whose length is known
+	stateChunked // a chunked body, including its trailers
 )
 
-// feed checks the bytes of a read. It changes them only before a request (see failLineEnd). After a
-// bad byte the next read fails, not the read that returned the byte. If a read returns an error
-// with the first byte, fasthttp treats it as the end of the connection and sends no answer.
+// feed checks the bytes of a read. If a byte is invalid, only the next read fails, because fasthttp
+// sends no response if a read returns an error together with the first byte. feed changes bytes
+// only if they precede a request (see failLineEnd).
 func (f *framingChecker) feed(p []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
@@ -122,7 +118,7 @@ func (f *framingChecker) feed(p []byte) {
 			continue
 		}
 		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
-			f.beginRequest() // a TLS ClientHello may have no line end at which the parser would fail
+			f.beginRequest() // a TLS ClientHello may not contain a line end at which the parser would fail
 			f.err = ErrNotHTTP
 			return
 		}
@@ -163,7 +159,6 @@ func (f *framingChecker) feed(p []byte) {
 	}
 }
 
-// skipBody skips the bytes of the body at the start of p, and returns the rest of p.
 func (f *framingChecker) skipBody(p []byte) []byte {
 	if f.state == stateBody {
 		n := min(f.bodyLeft, uint64(len(p)))
@@ -173,7 +168,7 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		return p[n:]
 	}
 	n, err := f.chunks.SkipFraming(p, &chunkRules)
-	// the head is refused, no matter how much of the body has been received
+	// A request that has both Content-Length and chunks is refused, so its body does not matter.
 	if err != nil && f.hasLength {
 		f.state, f.bodyLeft = stateBody, math.MaxUint64
 		return nil
@@ -196,7 +191,6 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 	return p
 }
 
-// keepPartial keeps the next piece of an incomplete line.
 func (f *framingChecker) keepPartial(piece []byte) {
 	if f.lineLength < keptLineBytes {
 		copy(f.partial[f.lineLength:], piece)
@@ -204,9 +198,9 @@ func (f *framingChecker) keepPartial(piece []byte) {
 	f.lineLength += len(piece)
 }
 
-// failLineEnd records that the line at p ends in CR or LF alone. Before a request, fasthttp would
-// skip such a line end like an empty line, and send no answer if nothing follows. So failLineEnd
-// then replaces the line end with a byte that cannot start a request.
+// failLineEnd records that a line ends with CR or LF alone. If the line end precedes a request,
+// fasthttp would skip it and might send no response. failLineEnd therefore replaces it with a byte
+// that cannot start a request.
 func (f *framingChecker) failLineEnd(p []byte) {
 	f.err = ErrBareLine
 	if f.state == stateHeader || f.inHead {
@@ -218,7 +212,6 @@ func (f *framingChecker) failLineEnd(p []byte) {
 	f.beginRequest()
 }
 
-// beginRequest counts a new request and resets the state of the previous one.
 func (f *framingChecker) beginRequest() {
 	f.begun++
 	f.inHead, f.emptyLines = true, 0
@@ -226,7 +219,6 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// endLine handles a complete line. Of a long line, line holds only the first bytes.
 func (f *framingChecker) endLine(line []byte) {
 	length := f.lineLength
 	f.lineLength = 0
@@ -246,8 +238,6 @@ func (f *framingChecker) endLine(line []byte) {
 	}
 }
 
-// prefaceError recognizes the first line of another protocol that looks like the start of a
-// request.
 func prefaceError(line []byte) error {
 	switch {
 	case line[0] != 'P':
@@ -259,7 +249,6 @@ func prefaceError(line []byte) error {
 	return nil
 }
 
-// afterHead returns the state after a head.
 func (f *framingChecker) afterHead() framingState {
 	switch {
 	case f.chunked:
@@ -311,37 +300,31 @@ func (f *framingChecker) headerField(line []byte, length int) {
 	}
 }
 
-// enable starts the checks, before the first request.
 func (f *framingChecker) enable() {
 	if f.state == stateOff {
 		f.state = stateRequestLine
 	}
 }
 
-// takeRequest counts a request that the server starts to read.
 func (f *framingChecker) takeRequest() { f.taken++ }
 
-// readFailed records a read error. A deadline, or a close by the edge, does not mean that the
-// client has closed its side.
+// readFailed records a read error, unless a deadline or the edge has caused it.
 func (f *framingChecker) readFailed(err error) {
 	f.readEnded = f.readEnded || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }
 
-// truncated reports whether the request that is being served is incomplete and can receive no more
-// bytes, although it has been well formed so far.
+// truncated reports whether the client has closed its side before the end of the current request.
+// It returns false if the request is malformed.
 func (f *framingChecker) truncated() bool {
 	return f.readEnded && f.err == nil && f.current() && (f.inHead || f.state > stateRequestLine)
 }
 
-// current reports whether the newest request is the one that is being served.
 func (f *framingChecker) current() bool { return f.begun == f.taken }
 
-// requestComplete reports whether all bytes of the request that is being served have been read.
 func (f *framingChecker) requestComplete() bool {
 	return f.state == stateRequestLine && !f.inHead && f.current() || int32(f.begun-f.taken) > 0
 }
 
-// requestPath returns the part of the current request's path that has been read.
 func (f *framingChecker) requestPath() []byte {
 	line := f.requestLine[:f.requestLineLen]
 	switch {

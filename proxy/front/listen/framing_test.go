@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestFraming checks that the result depends only on the framing, not on how the reads split the
-// bytes.
+// TestFraming checks that the result depends only on the framing and does not depend on where the
+// reads split the bytes.
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -118,8 +118,8 @@ func TestFramingBeforeARequest(t *testing.T) {
 	}
 }
 
-// TestRequestTruncated checks that a request counts as truncated when the client's side ends
-// within it, but not at the reader's deadline.
+// TestRequestTruncated checks that a request counts as truncated if the client closes its side
+// within it, but not if a read deadline passes.
 func TestRequestTruncated(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -155,8 +155,8 @@ func TestRequestTruncated(t *testing.T) {
 	}
 }
 
-// FuzzFraming checks that the checker accepts the requests that net/http reads, up to the first
-// request that either of them refuses. How the bytes are cut must make no difference.
+// FuzzFraming checks that the checker accepts the requests that net/http accepts, up to the first
+// request that either of them refuses. The sizes of the reads must make no difference.
 func FuzzFraming(f *testing.F) {
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, text := range []string{
@@ -183,7 +183,7 @@ func FuzzFraming(f *testing.F) {
 		if fmt.Sprint(l.err, l.begun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.bodyLeft, pieces.chunks) {
 			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
 		}
-		whole := l.begun // the newest one is complete unless it is broken or cut
+		whole := l.begun // the newest request is complete unless it is malformed or truncated
 		if l.err != nil || l.inHead || l.state != stateRequestLine {
 			whole--
 		}
@@ -222,7 +222,7 @@ func refusesLess(text []byte) bool {
 	return true
 }
 
-// TestFramingOfAConnection checks that the results concern the request that is being served, even
+// TestFramingOfAConnection checks that the results are about the request that is being served, even
 // if more was read.
 func TestFramingOfAConnection(t *testing.T) {
 	t.Parallel()
@@ -278,7 +278,7 @@ func TestFramingOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTarget("/v1/messages", true)
-	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // of the next request
+	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // bytes of the next request
 		t.Fatal(err)
 	}
 	if err := FramingError(accepted); err != nil {

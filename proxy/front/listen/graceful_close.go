@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	// handshakeWait is how long a listener that refuses new connections waits for pending
-	// handshakes.
+	// handshakeWait is how long a graceful close waits for pending TCP handshakes.
 	handshakeWait = 50 * time.Millisecond
-	// backlogWait is how long a close waits for an empty accept queue. Only an overloaded process
-	// reaches this limit.
+	// backlogWait is how long a graceful close waits until the accept queue is empty. Only an
+	// overloaded process reaches this limit.
 	backlogWait = 2 * time.Second
-	// idleGrace is how long a connection may be idle before CloseGracefully ends it. A client that
-	// sends its next request right after an answer needs less time, and a shutdown can wait this
-	// long.
+	// idleGrace is how long a connection may be idle before CloseGracefully closes it. A client
+	// that sends its next request right after a response needs less time.
 	idleGrace = time.Second
-	// firstGrace is idleGrace for a connection that has not sent a request yet. Its client has seen
-	// no sign of the shutdown, and a busy client may take a second from connecting to sending.
+	// firstGrace replaces idleGrace if the connection has not had a request yet. The client does
+	// not know about the shutdown, and a busy client may take a second between connecting and
+	// sending.
 	firstGrace = 3 * time.Second
 )
 
-// CloseGracefully stops accepting without losing a connection, and returns once the listener is
+// CloseGracefully stops accepting connections without losing any, and returns when the listener is
 // closed. It still accepts connections whose handshake has started. Later connections are refused,
-// or go to another process on the same port. An idle connection is closed after idleGrace or
-// firstGrace. If a last read finds a request, the request is served.
+// or reach another process on the same port. Idle connections are closed after idleGrace or
+// firstGrace, unless the last read returns bytes of a request.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the next process accepts the queue
@@ -41,10 +40,10 @@ func (l *Listener) CloseGracefully() {
 	}
 }
 
-// CloseAfterBacklog closes a listener once all connections whose handshake had started are
-// accepted. Another goroutine must keep accepting meanwhile. On Linux the kernel ignores new
-// connections from the start. On other systems the close resets connections that are opened after
-// the last check. A Unix socket is first removed from the file system.
+// CloseAfterBacklog closes a listener after all connections whose handshake has started are
+// accepted. Another goroutine must accept them. Meanwhile the Linux kernel ignores new connections.
+// On other systems the close resets connections that arrive after the last check. A Unix socket is
+// first removed from the file system.
 func CloseAfterBacklog(ln net.Listener) error {
 	waits := func(fd uintptr) bool { return acceptQueue(fd) > 0 }
 	if local, ok := ln.(*unixListener); ok {
@@ -64,7 +63,6 @@ func CloseAfterBacklog(ln net.Listener) error {
 	return ln.Close()
 }
 
-// control calls f with the descriptor of an open listener.
 func control(ln net.Listener, f func(fd uintptr)) {
 	if described, ok := ln.(syscall.Conn); ok {
 		if raw, err := described.SyscallConn(); err == nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// answerAll answers every line on l with one word, on several connections at once, until l is
+// answerAll answers every line on l with one word, on all its connections concurrently, until l is
 // closed.
 func answerAll(l *Listener, before func()) (ended chan struct{}) {
 	ended = make(chan struct{})
@@ -65,8 +65,8 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 	return c
 }
 
-// TestCloseGracefullyEmptiesTheQueue checks that connections in the accept queue are still served,
-// and that the port is closed afterwards.
+// TestCloseGracefullyEmptiesTheQueue checks that connections in the accept queue are served, and
+// that the port is closed afterwards.
 func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the accept queue cannot be told here")
@@ -102,9 +102,9 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	}
 }
 
-// TestCloseGracefullyServesReceivedRequests checks three kept-alive connections whose grace is over. One
-// whose next request is in the socket is served, a silent one is closed, and a busy one is left
-// alone.
+// TestCloseGracefullyServesReceivedRequests checks three keep-alive connections whose grace has
+// passed. The connection with a request in its socket must be served, the silent connection closed,
+// and the busy connection left alone.
 func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -113,7 +113,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	working.idle.complete()
 	for _, c := range []*Conn{server, silent} {
 		c.asked = true
-		c.idle.since.Store(1) // idle since the process started
+		c.idle.since.Store(1) // idle since the start of the process
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	blocked, working1 := make(chan result, 1), make(chan result, 1)
 	go func() { s, err := read(silent); blocked <- result{s, err} }()
 	go func() { s, err := read(working); working1 <- result{s, err} }()
-	time.Sleep(20 * time.Millisecond) // most likely both wait in their reads; either order is right
+	time.Sleep(20 * time.Millisecond) // Both are probably blocked in their reads now. Either order is correct.
 	l.CloseGracefully()
 	if got, err := read(server); got != "request" || err != nil {
 		t.Errorf("the request that had come: %q, %v", got, err)
@@ -148,7 +148,6 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	}
 }
 
-// waitUnread waits until the socket has unread bytes.
 func waitUnread(t *testing.T, c *Conn) {
 	t.Helper()
 	in := make([]byte, 1)
@@ -160,8 +159,8 @@ func waitUnread(t *testing.T, c *Conn) {
 	t.Fatal("nothing has come")
 }
 
-// TestCloseGracefullyWaitsForTheNextRequest checks that a client that has just been answered may
-// send one more request.
+// TestCloseGracefullyWaitsForTheNextRequest checks that a client that has just received a response
+// may send one more request.
 func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	l := open(t, Options{})
 	ended := answerAll(l, func() {})
@@ -172,7 +171,7 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 	l.CloseGracefully()
 	<-ended
-	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < idleGrace { // later the connection may be closed
+	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < idleGrace { // after idleGrace the connection may be closed
 		t.Errorf("after CloseGracefully: %q, %v", got, err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(20 * idleGrace))
@@ -181,8 +180,8 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 }
 
-// TestGraceOfANewConnection checks that a client that has connected but sent no request gets more time
-// than a client that has been answered.
+// TestGraceOfANewConnection checks that a client that has not sent a request yet gets more time
+// than a client that has received a response.
 func TestGraceOfANewConnection(t *testing.T) {
 	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +198,8 @@ func TestGraceOfANewConnection(t *testing.T) {
 	}
 }
 
-// TestSharedPort checks that a second listener on the port takes over while the first one closes,
-// and that no request is lost.
+// TestSharedPort checks that a second listener on the port takes over while the first listener
+// closes, and that no request is lost.
 func TestSharedPort(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("connections are spread by Linux's rules")
@@ -257,8 +256,8 @@ func TestSharedPort(t *testing.T) {
 	<-secondEnded
 }
 
-// TestKeptSocket checks that a service manager's socket outlives the listener that was made from
-// it.
+// TestKeptSocket checks that the socket of a service manager outlives the listener that was made
+// from it.
 func TestKeptSocket(t *testing.T) {
 	manager, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -281,7 +280,7 @@ func TestKeptSocket(t *testing.T) {
 	}
 	l.CloseGracefully()
 	<-ended
-	waiting := dial(t, manager.Addr()) // waits in the manager's queue
+	waiting := dial(t, manager.Addr()) // in the accept queue of the manager's socket
 	if _, err := io.WriteString(waiting, "GET / HTTP/1.0\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,21 +8,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Limits on lingering. A client that reads only after it has sent its whole body still gets the
-// answer, provided that it keeps sending.
+// These constants limit lingering. A client that sends its whole body before it reads the response
+// must send the body within these limits.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
-	maxLingerConns = 128  // unless enough descriptors are free
+	maxLingerConns = 128  // unless many descriptors are free
 	topLingerConns = 1024 // if enough descriptors are free
 	minLingerConns = 16   // even if the listener's maximum is small
 )
 
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
-// closeLingering closes the writing half of c, discards in the background what the client still
-// sends, and then calls end. It returns false without calling end if the client has reset the
-// connection or if too many connections are lingering.
+// closeLingering closes the sending side of c, discards received bytes in the background, and then
+// calls end. It returns false without calling end if the client has reset the connection or too
+// many connections linger.
 func (l *Listener) closeLingering(c sock, end func() error) bool {
 	if !l.lingering.tryAcquire() {
 		return false
@@ -40,8 +40,7 @@ func (l *Listener) closeLingering(c sock, end func() error) bool {
 	return true
 }
 
-// discardRequest reads until the client ends, until it has sent lingerBytes, or until the time
-// until has passed.
+// discardRequest reads until EOF, until it has read lingerBytes, or until the given time.
 func discardRequest(c sock, until time.Time) {
 	_ = c.SetReadDeadline(until)
 	buf := discardBuffers.Get().(*[]byte)
@@ -55,7 +54,7 @@ func discardRequest(c sock, until time.Time) {
 	}
 }
 
-// semaphore limits how many connections linger.
+// semaphore limits the number of lingering connections.
 type semaphore struct {
 	max  atomic.Int64
 	held atomic.Int64

@@ -16,42 +16,44 @@ import (
 
 // Options configure a Listener.
 type Options struct {
-	// MaxConns is how many connections may be open at once; 0 means no maximum. A further
-	// connection is answered with a 503 and closed. MaxPerAddress is the maximum for one address; 0
-	// means no maximum. For IPv6 it applies to a /64, because one host may own all of it. It does
-	// not apply to Unix sockets, because their peers have no address.
+	// MaxConns is the maximum number of open connections; 0: no maximum. More connections get a 503
+	// and are closed.
+	//
+	// MaxPerAddress is the maximum for one address; 0: no maximum. All addresses of an IPv6 /64
+	// count as one address, because one host may own all of them. It does not apply to Unix
+	// sockets, whose peers have no address.
 	MaxConns, MaxPerAddress int
-	// TLS means that the clients speak TLS. A connection over the maximum is then closed without
-	// the 503, because the client could not read it.
+	// TLS is true if clients use TLS. Connections that exceed the maximum are then closed without a
+	// 503, because the client could not read it.
 	TLS bool
-	// KeepSocket means that a service manager holds the socket, which therefore outlives this
-	// process. CloseGracefully does not touch its queue.
+	// KeepSocket is true if the socket belongs to a service manager and outlives this process.
+	// CloseGracefully leaves its accept queue to the next process.
 	KeepSocket bool
-	// MakeRoom makes room for a connection over the maximum by closing a connection that waits for
-	// a complete request, instead of rejecting the new one. It closes the least needed connection
-	// (see evict) of those that have waited for EvictAfter. The server must call RequestReceived
-	// for each request.
+	// MakeRoom makes the listener close a waiting connection instead of rejecting a new connection.
+	// Of the connections that have waited for a complete request for at least EvictAfter, it closes
+	// the least needed one (see leastNeeded). The server must call RequestReceived for each
+	// request.
 	MakeRoom   bool
 	EvictAfter time.Duration
-	// Guard catches panics in background goroutines and in reads from clients; nil catches none.
+	// Guard catches panics in background goroutines and in parsers; nil: panics are not caught.
 	Guard *guard.Guard
-	// RequestID appends a new request id for the answer to a connection over the maximum; nil: no
+	// RequestID appends a new request id to the response that a rejected connection gets; nil: no
 	// id.
 	RequestID func([]byte) []byte
 }
 
-// Listener accepts *Conn and watches them. Any goroutine may call its methods.
+// Listener accepts connections, as *Conn, and watches them. Any goroutine may call its methods.
 type Listener struct {
 	net.Listener
 	max        atomic.Int64
-	maxOfOne   atomic.Int64 // connections from one address
+	maxOfOne   atomic.Int64 // maximum for one address
 	tls        bool
 	keepSocket bool
 	makeRoom   bool
 	evictAfter time.Duration
 	requestID  func([]byte) []byte
 	guard      *guard.Guard
-	closing    atomic.Bool // CloseGracefully has closed the listener
+	closing    atomic.Bool
 	watch      *disconnectWatch
 	lingering  semaphore
 	detached   detached
@@ -70,7 +72,7 @@ type Listener struct {
 	acceptErrors atomic.Uint64
 }
 
-// New wraps ln, which must accept TCP connections or connections at a Unix socket.
+// New wraps ln, which must be a TCP or Unix listener.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
@@ -84,9 +86,9 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for the next connection within the maximum. If descriptors or memory run out, Accept
-// waits and tries again, because an error would end the server and its open connections. It fails
-// only after the listener is closed.
+// Accept accepts the next connection. It rejects connections that exceed the maximum. If
+// descriptors or memory are exhausted, it waits and tries again, because an error would stop the
+// server. It returns an error only after the listener was closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -108,7 +110,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		address, header := networkOf(socket.RemoteAddr()), l.expects(socket.RemoteAddr())
-		fromProxy := header != nil && header.listed // comesFrom counts the clients of a proxy
+		fromProxy := header != nil && header.listed // comesFrom counts the client of the proxy later
 		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && address.IsValid() && l.openOf(address) >= most {
 			l.reject(socket, tooManyOfOneBody)
 			continue
@@ -131,7 +133,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// register counts a connection and adds it to the snapshot.
 func (l *Listener) register(s sock, address netip.Addr) *Conn {
 	c := &Conn{sock: s, ln: l, fd: -1, address: address}
 	c.idle.idle()
@@ -145,7 +146,6 @@ func (l *Listener) register(s sock, address netip.Addr) *Conn {
 	return c
 }
 
-// unregister reverts register and removes the connection from the watch.
 func (l *Listener) unregister(c *Conn) {
 	l.watch.remove(c)
 	l.mu.Lock()
@@ -155,14 +155,13 @@ func (l *Listener) unregister(c *Conn) {
 	l.open.Add(-1)
 }
 
-// openOf returns the number of open connections from an address.
 func (l *Listener) openOf(address netip.Addr) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(l.ofAddress[address])
 }
 
-// refusalTimeout is the maximum time for writing a few bytes into the empty buffer of a new socket.
+// refusalTimeout is the timeout for writing a short response to a new socket.
 const refusalTimeout = 100 * time.Millisecond
 
 const (
@@ -170,8 +169,8 @@ const (
 	tooManyOfOneBody = `{"error":{"message":"This address has reached its limit of connections to the edge. Close some, or reuse them.","type":"api_error","code":"too_many_connections","param":null}}`
 )
 
-// refusalResponse returns a response that is sent without the server. head is the status line and
-// the headers that this status needs. Like every response, it has both request id headers.
+// refusalResponse returns a response that is sent without the server. head consists of the status
+// line and the headers that the status requires.
 func (l *Listener) refusalResponse(head, body string) []byte {
 	b := append(make([]byte, 0, 512), head...)
 	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)
@@ -187,9 +186,9 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject answers and closes a connection over the maximum. The socket is new, so its buffer has
-// room for the few bytes. A rejected connection does not count as open while it lingers, because
-// rejected clients would otherwise keep other clients out.
+// reject responds to a connection that exceeds the maximum and closes it. The response fits into
+// the empty buffer of the new socket. The connection does not count as open while it lingers,
+// because rejected clients would otherwise block other clients.
 func (l *Listener) reject(c sock, body string) {
 	l.rejected.Add(1)
 	if !l.tls {
@@ -202,15 +201,14 @@ func (l *Listener) reject(c sock, body string) {
 	_ = c.Close()
 }
 
-// EachWaiter calls f with the waiter of each connection that has one. f runs under the connection's
-// lock, like ClientGone.
+// EachWaiter calls f with the registered waiter of each connection, under the connection's lock.
 func (l *Listener) EachWaiter(f func(Waiter)) {
 	for _, c := range l.snapshot() {
 		c.client.withWaiter(f)
 	}
 }
 
-// Busy returns how many open connections neither wait for a request nor linger.
+// Busy returns the number of connections that are neither waiting for a request nor lingering.
 func (l *Listener) Busy() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,28 +221,27 @@ func (l *Listener) Busy() int {
 	return n
 }
 
-// CloseConns closes at once each connection that is still being served. Such a connection is within
-// a request, or its client does not read the answer. Lingering connections stay (see Conn.Linger).
+// CloseConns closes the connections that are still being served, even in the middle of a request or
+// response. Lingering connections stay open (see Conn.Linger).
 func (l *Listener) CloseConns() {
 	for _, c := range l.snapshot() {
 		if c.closed.CompareAndSwap(false, true) {
-			_ = c.closeNow() // an error changes nothing: the connection ends anyway
+			_ = c.closeNow() // the connection ends even if this returns an error
 		}
 	}
 }
 
-// snapshot returns the open connections.
 func (l *Listener) snapshot() []*Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.conns))
 }
 
-// Max returns how many connections may be open at once, or 0 if there is no maximum.
+// Max returns the maximum number of open connections; 0: no maximum.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
-// SetMax changes the maximum numbers of open connections, overall and for one address; 0 means no
-// maximum. If a maximum is lowered, open connections stay.
+// SetMax sets the maximum number of open connections, in total and for one address; 0: no maximum.
+// Open connections stay open.
 func (l *Listener) SetMax(conns, ofOne int) {
 	lingering := int64(maxLingerConns)
 	switch quarter := int64(conns) / 4; { // lingering connections need descriptors as well
@@ -261,24 +258,24 @@ func (l *Listener) SetMax(conns, ofOne int) {
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were rejected because of a maximum.
+// Rejected returns how many connections were rejected because they exceeded a maximum.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
 
-// Evicted returns how many connections were closed to make room for others.
+// Evicted returns how many connections were closed to make room.
 func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 
-// AcceptErrors returns how often accepting failed.
+// AcceptErrors returns how often accepting a connection has failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// Release ends the watch and the goroutines that wait for detached connections. Close closes the
-// listener itself. Call Release once no connection is open.
+// Release stops the watch and the waiting goroutines of detached. It must be called after Close,
+// when no connection is open.
 func (l *Listener) Release() error {
 	l.detached.close()
 	return l.watch.close()
 }
 
-// checkFraming passes the bytes and the error of a read to f, which parses untrusted bytes. A panic
-// in f ends the connection.
+// checkFraming passes the result of a read to f. Because f parses untrusted bytes, a panic in f
+// ends only the connection.
 func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
 	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
 	l.guard.Point("framing")

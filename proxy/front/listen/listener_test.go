@@ -21,8 +21,8 @@ import (
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
 // TestLingerClientWritesEverythingFirst checks that a client that sends 200 MB before it reads
-// anything still gets the early answer, over plain TCP and TLS. The connection must end when the
-// client closes it.
+// anything receives the early response, over plain TCP and over TLS. The connection must end when
+// the client closes it.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	}
 }
 
-// TestCloseReturnsAtOnce checks that Close does not wait if there are no bytes to discard, and
-// that a second Close returns an error.
+// TestCloseReturnsAtOnce checks that Close does not wait if no bytes have to be discarded, and that
+// a second Close returns an error.
 func TestCloseReturnsAtOnce(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -124,7 +124,7 @@ func TestLingeringIsBounded(t *testing.T) {
 	l.lingering.held.Store(0)
 }
 
-// accept serves l with serve until the test ends.
+// accept accepts connections and runs serve for each of them until the test ends.
 func accept(t *testing.T, l *Listener, serve func(c *Conn)) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -194,7 +194,7 @@ func TestConnectionLimit(t *testing.T) {
 	if l.Rejected() != 10 || l.Open() != 2 {
 		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
 	}
-	// Rejected clients still linger, but must not keep others out.
+	// Rejected clients are still lingering, but must not block other clients.
 	first.Close()
 	for deadline := time.Now().Add(30 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -210,8 +210,8 @@ func TestConnectionLimit(t *testing.T) {
 	second.Close()
 }
 
-// TestConnectionLimitTLS checks that no plain answer is sent over TLS, where it would be a
-// malformed record.
+// TestConnectionLimitTLS checks that a rejected TLS client gets no plain-text response, which would
+// be a malformed TLS record.
 func TestConnectionLimitTLS(t *testing.T) {
 	l := open(t, Options{MaxConns: 1, TLS: true})
 	pair(t, l)
@@ -226,16 +226,17 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// TestMakeRoom checks that, with MakeRoom, a connection over the maximum evicts the one that has
-// waited longest for a complete request (all have the same address here). A connection whose
-// request is being answered stays. If all connections are like that, the new one is rejected.
+// TestMakeRoom checks MakeRoom for connections with the same address. A connection that exceeds the
+// maximum must evict the connection that has waited longest for a complete request. A connection
+// whose request is being served must stay. If all connections are being served, the new connection
+// is rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
 	SetActive(busy)
 	RequestReceived(busy)
 	half, halfClient := pair(t, l)
-	SetActive(half) // only the first byte of a request has been received
+	SetActive(half) // only the first byte of a request has arrived
 	silent, silentClient := pair(t, l)
 	for i, row := range []struct {
 		left   *Conn
@@ -270,7 +271,7 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// stranger is a listener whose first connection is not TCP.
+// stranger is a listener whose first connection is not a TCP connection.
 type stranger struct {
 	net.Listener
 	pipe net.Conn
@@ -284,8 +285,8 @@ func (s *stranger) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// TestAcceptSkipsUnservableConnections checks that one connection that cannot be served does not make
-// Accept fail: a server ends when Accept fails.
+// TestAcceptSkipsUnservableConnections checks that a connection that cannot be served does not make
+// Accept fail, because an error would stop the server.
 func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -302,7 +303,7 @@ func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	}
 }
 
-// failing is a listener that fails several times before it works.
+// failing is a listener whose Accept fails a few times before it succeeds.
 type failing struct {
 	net.Listener
 	errs []error
@@ -317,8 +318,8 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// TestAcceptBacksOff checks that Accept waits, instead of spinning or giving up, if no descriptors
-// are left.
+// TestAcceptBacksOff checks that Accept waits if descriptors are exhausted. It must neither spin
+// nor return an error.
 func TestAcceptBacksOff(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -349,14 +350,14 @@ func TestAcceptEndsWithClose(t *testing.T) {
 		ended <- err
 	}()
 	l.Close()
-	// fasthttp looks for this text.
+	// fasthttp searches for this text in the error.
 	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "use of closed network connection") {
 		t.Errorf("Accept ends with %v", err)
 	}
 }
 
-// TestWriteDeadline checks that a client that stops reading is cut off, and that one deadline does
-// not cut a later answer on the same connection.
+// TestWriteDeadline checks that a client that stops reading is disconnected, and that the deadline
+// of one response does not affect a later response on the connection.
 func TestWriteDeadline(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -384,7 +385,7 @@ func TestWriteDeadline(t *testing.T) {
 	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 30*time.Second {
 		t.Errorf("a stalled write ended with %v after %v", err, elapsed)
 	}
-	// A deadline set by the caller is kept.
+	// A deadline that the caller has set must not change.
 	if err := server.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -396,8 +397,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// TestWriteToSlowReader checks that a large answer is written in full to a client that reads
-// slowly but steadily, even if that takes longer than one write may.
+// TestWriteToSlowReader checks that a large response is written completely to a client that reads
+// slowly but steadily, even if writing takes longer than the timeout of one write.
 func TestWriteToSlowReader(t *testing.T) {
 	fastset.LeaveOut(t, "a client that reads slowly")
 	t.Parallel()
@@ -478,8 +479,8 @@ func TestListenTriesTheNextPorts(t *testing.T) {
 	}
 }
 
-// TestServesHTTP checks that an HTTP server with kept-alive connections works on the listener as on
-// a plain one.
+// TestServesHTTP checks that an HTTP server with keep-alive connections works on the listener as it
+// does on a plain net.Listener.
 func TestServesHTTP(t *testing.T) {
 	l := open(t, Options{})
 	server := &http.Server{

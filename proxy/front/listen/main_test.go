@@ -30,8 +30,8 @@ func (w *waiter) ClientGone() {
 	}
 }
 
-// noticeLimit is how late the watch may notice a client's departure on a busy machine. On an idle
-// machine it takes a millisecond.
+// noticeLimit is how long the watch may take to detect that a client has disconnected if the
+// machine is busy. If it is idle, detection takes a millisecond.
 const noticeLimit = 20 * time.Second
 
 func (w *waiter) mustNotice(t *testing.T, since time.Time) {
@@ -52,7 +52,7 @@ func (w *waiter) mustNotBeCalled(t *testing.T) {
 	}
 }
 
-// open returns a listener that closes when the test ends.
+// open returns a listener that is closed when the test ends.
 func open(t testing.TB, o Options) *Listener {
 	t.Helper()
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
@@ -83,7 +83,7 @@ func wrap(t testing.TB, ln net.Listener, o Options) *Listener {
 	return l
 }
 
-// pair returns both ends of a connection over l.
+// pair returns both ends of a connection that l has accepted.
 func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	t.Helper()
 	dialed, err := net.Dial("tcp", l.Addr().String())
@@ -129,7 +129,8 @@ func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool
 	return server, client
 }
 
-// writeCertificate writes a self-signed pair for name, and returns the pool that trusts it.
+// writeCertificate writes a self-signed certificate for name and its key, and returns a pool that
+// contains the certificate.
 func writeCertificate(t testing.TB, name string, notAfter time.Time) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	certFile, keyFile = selfsigned.Write(t, t.TempDir(), name, time.Now().Add(-24*time.Hour), notAfter)

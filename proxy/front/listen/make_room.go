@@ -11,26 +11,28 @@ import (
 	"penstock/config/instant"
 )
 
-// waiting is a connection that waits for a complete request.
 type waiting struct {
 	conn    *Conn
-	since   int64      // the address that holds it; see networkOf
+	since   int64      // idleState.waiting at the time of the check
 	address netip.Addr // see networkOf
-	known   bool       // a request on conn has presented a key
+	known   bool       // whether a request on conn had a valid key
 }
 
-// leastNeeded sorts waiting connections, the least needed first. Connections whose clients have
-// presented no key come before the others. In each group, the connections of the address that holds
-// the most come first. Among the connections of one address, the one that has waited longest comes
-// first. An address that loses a connection holds one fewer, so two addresses with the same number
-// lose connections alternately.
+// leastNeeded sorts connections by need, the least needed first:
+//
+//   - connections whose client has not sent a valid key before those whose client has
+//   - then connections from the address with the most connections
+//   - then the connection that has waited longest
+//
+// After an address has lost a connection, it counts as having one fewer. Two addresses with the
+// same number of connections therefore lose connections alternately.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
 	})
 	type ranked struct {
 		waiting
-		held int // connections of the address, without those that have waited longer
+		held int // number of connections from the address, not counting those that have waited longer
 	}
 	all := make([]ranked, 0, len(conns))
 	var last ranked
@@ -50,7 +52,6 @@ func leastNeeded(conns []waiting) {
 	}
 }
 
-// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -61,24 +62,23 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// A check costs time in proportion to the number of connections. So one check finds room for a
-// batch of new connections, and a check that finds no room is followed by a short pause. Thus a
-// flood of connections cannot keep the edge busy with checks.
+// The cost of a check is proportional to the number of connections. One check therefore selects a
+// batch of connections to close, and a pause follows a check that selects none.
 const (
 	leastBatch   = 16
-	batchShare   = 64 // the divisor of the open connections
+	batchShare   = 64 // divisor of the number of open connections
 	nothingFound = 20 * time.Millisecond
 )
 
-// room holds the connections that may be closed for new ones.
+// room contains the connections that may be closed to make room for new ones.
 type room struct {
 	mu    sync.Mutex
-	next  []waiting // the least needed first, in the order of the last check
-	again int64     // no check before this instant.Time
+	next  []waiting // results of the last check, ordered by leastNeeded
+	again int64     // instant.Time before which no check runs
 }
 
-// evict closes the waiting connection that is needed least. It returns false if each connection
-// either serves a request or is spared by mayGo.
+// evict closes the least needed waiting connection. It returns false if no connection may be
+// closed.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -86,7 +86,7 @@ func (l *Listener) evict() bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	for looked := false; ; {
-		// true also if all connections found by an earlier check have been in use since
+		// All connections that the last check found may have been used since.
 		if len(l.room.next) == 0 {
 			if looked {
 				return false
@@ -99,21 +99,21 @@ func (l *Listener) evict() bool {
 		l.room.next = l.room.next[1:]
 		c := w.conn
 		if c.idle.waiting.Load() != w.since || hasUnread(c.sock) || !c.closed.CompareAndSwap(false, true) {
-			continue // its request has been received since the check, or is about to be read
+			continue // a request has started since the check
 		}
 		l.evicted.Add(1)
-		_ = c.closeNow() // an error changes nothing: the connection ends anyway
+		_ = c.closeNow() // the connection ends even if this returns an error
 		return true
 	}
 }
 
-// lookForRoom finds the connections that are needed least. The caller must hold room.mu.
+// lookForRoom selects the connections that may be closed. The caller must hold room.mu.
 func (l *Listener) lookForRoom() {
 	now := int64(instant.Now())
 	if now < l.room.again {
 		return
 	}
-	l.mu.Lock() // l.mu protects the addresses
+	l.mu.Lock() // protects the addresses as well
 	count := len(l.conns)
 	idle := make([]waiting, 0, count)
 	known := 0
@@ -137,10 +137,10 @@ func (l *Listener) lookForRoom() {
 	}
 }
 
-// mayGo returns the connections that may be closed for new ones: those that started to wait at or
-// before the time spared. If there are none, mayGo returns connections without a key whose address
-// crowds out all other addresses. Such an address could otherwise occupy all connections forever by
-// renewing them.
+// mayGo returns the connections that may be closed: those that started to wait before spared. If it
+// finds none, it looks for addresses with more than half of the allowed connections (crowds), and
+// returns their connections whose client has not sent a valid key. Otherwise an address could
+// occupy all connections by renewing them.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -149,9 +149,9 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
-// keepHalf shortens a list sorted by leastNeeded, so that clients that have presented a key keep up
-// to half of the allowed connections (most). A flood of clients without a key cannot take these
-// connections. known is how many connections clients with a key have.
+// keepHalf truncates a list sorted by leastNeeded, so that clients that have sent a valid key keep
+// up to half of the allowed connections (most). Clients without a valid key cannot displace them.
+// known is the number of connections whose client has sent a valid key.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {
@@ -165,8 +165,8 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 	return slices.Clone(conns)
 }
 
-// networkOf returns the address by which connections are counted. For IPv6 that is the /64 prefix,
-// because one host may own all of it. A peer at a Unix socket has no address.
+// networkOf returns the address under which a connection is counted. For IPv6 it is the /64 prefix,
+// because one host may own all of it. A peer of a Unix socket has no address.
 func networkOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

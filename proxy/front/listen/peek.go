@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// hungUp reports whether the client has closed its side, or the connection has failed. It reads
-// nothing from the socket, and does not see a FIN behind unread data.
+// hungUp reports whether the client has closed its side or the connection has failed. It does not
+// consume bytes, and cannot see a FIN that follows unread bytes.
 func hungUp(c sock) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -25,13 +25,12 @@ func hungUp(c sock) bool {
 		case err == nil:
 			gone = n == 0
 		case !errors.Is(err, syscall.EAGAIN):
-			gone = true // the connection was reset, has timed out, or is unreachable
+			gone = true // the connection was reset, has timed out, or its host is unreachable
 		}
 	})
 	return gone
 }
 
-// hasUnread reports whether the socket holds unread bytes.
 func hasUnread(c sock) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -45,7 +44,7 @@ func hasUnread(c sock) bool {
 	return n > 0
 }
 
-// readAvailable reads without waiting. It returns io.EOF if nothing has been received.
+// readAvailable reads without blocking. It returns io.EOF if no byte is available.
 func readAvailable(c sock, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -16,34 +16,35 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// A proxy that forwards bytes may name its client in a header before the first byte. The header
-// follows the PROXY protocol, version 1 (text) or 2 (binary), of HAProxy's doc/proxy-protocol.txt.
-// The edge trusts the header, so it accepts the header only from listed peers. Without a list none
-// of this code runs.
+// A proxy that forwards bytes may send a header with the address of its client before the first
+// byte. The header has the format of version 1 (text) or 2 (binary) of the PROXY protocol (HAProxy,
+// doc/proxy-protocol.txt). It is accepted only from listed peers, because the edge trusts the
+// address in it. If no peers are listed, none of this code runs.
 
-// proxied holds the peers of a listener that send the header, and counts closed connections.
+// proxied contains the peers that must send the header, and counts the connections that were closed
+// because of the header.
 type proxied struct {
-	peers                      atomic.Pointer[proxies] // nil: no peers
+	peers                      atomic.Pointer[proxies] // nil: no peer is listed
 	missing, unlisted, invalid atomic.Uint64
 }
 
-// proxies are the peers that send the header.
+// proxies are the peers that must send the header.
 type proxies struct {
 	networks []netip.Prefix
 	atSocket bool
 }
 
-// ProxyHeaders counts connections that were closed because of the PROXY protocol's header.
+// ProxyHeaders counts the connections that were closed because of their PROXY protocol header.
 type ProxyHeaders struct {
-	Missing  uint64 // a listed peer sent no header
-	Unlisted uint64 // an unlisted peer sent a header
-	Invalid  uint64 // a listed peer sent an unreadable header
+	Missing  uint64 // a listed peer did not send a header
+	Unlisted uint64 // a peer that is not listed sent a header
+	Invalid  uint64 // a listed peer sent a malformed header
 }
 
-// SetProxies sets the networks whose connections start with the PROXY protocol's header, and
-// whether connections at a Unix socket do. It applies to later connections. The listener closes a
-// connection with the header from an unlisted peer, and a connection without it from a listed peer.
-// If no peer is listed, the header is not recognized.
+// SetProxies sets the networks whose peers must send the header. atSocket makes peers of a Unix
+// socket send it as well. SetProxies applies to later connections. The listener closes a connection
+// if a listed peer does not send the header, or if a peer that is not listed sends it. If no peer
+// is listed, headers are not parsed.
 func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	if len(networks) == 0 && !atSocket {
 		l.proxied.peers.Store(nil)
@@ -52,14 +53,15 @@ func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	l.proxied.peers.Store(&proxies{networks, atSocket})
 }
 
-// ProxyHeaders returns how many connections were closed because of the header.
+// ProxyHeaders returns how many connections were closed because of their header.
 func (l *Listener) ProxyHeaders() ProxyHeaders {
 	p := &l.proxied
 	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
 }
 
-// OwnHeader returns what this process sends first on its own connection to the listener, whose local
-// address is from: a PROXY protocol header without a client (LOCAL), or nothing.
+// OwnHeader returns the header that this process must send first if it connects to its own
+// listener, or nil if no header is needed. from is the local address of the connection. The header
+// does not name a client (LOCAL).
 func (l *Listener) OwnHeader(from net.Addr) []byte {
 	if h := l.expects(from); h == nil || !h.listed {
 		return nil
@@ -67,8 +69,7 @@ func (l *Listener) OwnHeader(from net.Addr) []byte {
 	return []byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00")
 }
 
-// expects returns the header with which a new connection may begin, or nil if no header is
-// expected.
+// expects returns a proxyHeader if the connection may start with a header, otherwise nil.
 func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	peers := l.proxied.peers.Load()
 	if peers == nil {
@@ -82,15 +83,15 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	return &proxyHeader{listed: slices.ContainsFunc(peers.networks, func(p netip.Prefix) bool { return p.Contains(ip) })}
 }
 
-// proxyHeader holds the first bytes of a connection until the header has been read.
+// proxyHeader collects the first bytes of a connection until the header is complete.
 type proxyHeader struct {
-	listed bool // the peer must send the header
+	listed bool // whether the peer must send the header
 	read   bool
-	bytes  []byte // the bytes read so far; later the bytes after the header
+	bytes  []byte // the bytes read so far; later the bytes that followed the header
 }
 
-// RemoteAddr returns the client's address. If there is a PROXY protocol header, that is the
-// address in the header.
+// RemoteAddr returns the address of the client. If the client is behind a proxy, the address comes
+// from the PROXY protocol header.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.behind != nil {
 		return c.behind
@@ -98,10 +99,9 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.sock.RemoteAddr()
 }
 
-// FromProxy reports whether the peer is a proxy that SetProxies listed when it connected.
+// FromProxy reports whether the peer is a proxy listed in SetProxies.
 func (c *Conn) FromProxy() bool { return c.listed }
 
-// readBehindHeader is Read for a connection whose header has not been read completely.
 func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	h := c.header
 	for !h.read {
@@ -123,8 +123,8 @@ func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	return n, nil
 }
 
-// readHeader reads once, and parses the header when it is complete. An error closes the connection
-// without an answer, because the peer does not speak the agreed protocol.
+// readHeader reads once, and parses the header if it is complete. An error closes the connection
+// without a response, because the peer does not use the configured protocol.
 func (c *Conn) readHeader(h *proxyHeader) error {
 	var piece [512]byte
 	n, err := c.read(piece[:])
@@ -154,7 +154,7 @@ func (c *Conn) readHeader(h *proxyHeader) error {
 		return refuse(&count.invalid)
 	}
 	h.bytes, h.read = h.bytes[length:], true
-	if client == nil { // the connection is the proxy's own
+	if client == nil { // the proxy opened the connection for itself
 		return nil
 	}
 	c.behind = client
@@ -166,8 +166,8 @@ func refuse(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// comesFrom counts a connection for the client's address instead of the proxy's. If that address
-// has reached its maximum, comesFrom refuses the connection and returns an error.
+// comesFrom counts the connection for the client's address instead of the proxy's. It returns an
+// error if that address has reached its maximum.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -190,30 +190,30 @@ func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	return io.EOF
 }
 
-// leaves uncounts one connection of an address. The caller must hold mu.
+// leaves decrements the number of connections from an address. The caller must hold mu.
 func (l *Listener) leaves(address netip.Addr) {
 	if l.ofAddress[address]--; l.ofAddress[address] == 0 {
 		delete(l.ofAddress, address)
 	}
 }
 
-// The first bytes of the header in each version, and the maximum length of the header. The maximum
-// for version 2 suffices for addresses and a few hundred bytes of extensions.
+// These are the first bytes of the header in each version, and its maximum length. The maximum for
+// version 2 leaves ample room for addresses and extensions.
 const (
 	headerV1, mostV1 = "PROXY ", 107
 	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
 	fixedV2          = 16
 )
 
-// headerLength returns one of these values if it knows no length.
+// These are results of headerLength that are not lengths.
 const (
 	headerPart    = 0  // more bytes are needed
-	headerNone    = -1 // no header
+	headerNone    = -1 // the bytes are not a header
 	headerInvalid = -2
 )
 
-// headerLength returns the length of the header at the start of b. found is true if b certainly
-// starts with a header.
+// headerLength returns the length of the header at the start of b. found is true if b starts with a
+// complete header.
 func headerLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
 	switch {
@@ -245,11 +245,10 @@ func headerLength(b []byte) (length int, found bool) {
 	return headerNone, false
 }
 
-// errHeader is the error for an unreadable header.
 var errHeader = errors.New("a header of the PROXY protocol that cannot be read")
 
-// parseHeader returns the client that a complete header names. It returns nil if the connection is
-// the proxy's own, or if the proxy does not know its client.
+// parseHeader returns the client that a complete header names. It returns nil if the proxy opened
+// the connection for itself or does not know its client.
 func (l *Listener) parseHeader(header []byte) (client *net.TCPAddr, err error) {
 	err = errHeader
 	func() {

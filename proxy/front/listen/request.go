@@ -4,7 +4,7 @@ import (
 	"net"
 )
 
-// SetIdle records that a connection from Accept waits for a request.
+// SetIdle records that c is waiting for a request.
 func SetIdle(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.idle.idle()
@@ -14,8 +14,8 @@ func SetIdle(c net.Conn) {
 	}
 }
 
-// SetActive records that c serves a request. Call it once for each request, after the request's
-// first byte has been received.
+// SetActive records that the server starts to serve a request on c. It must be called once for each
+// request, after its first byte has arrived.
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.asked = true
@@ -26,25 +26,24 @@ func SetActive(c net.Conn) {
 	}
 }
 
-// RequestReceived records that the head of a request on c is complete. The listener does not evict
-// c until the answer has been written.
+// RequestReceived records that the request headers are complete. The listener does not evict c
+// until the response is written.
 func RequestReceived(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.idle.complete()
 	}
 }
 
-// ShowedKey marks c as the connection of a client that has presented a key. Connections without
-// this mark are evicted first.
+// ShowedKey records that the client has sent a valid key. Connections whose client has not are
+// evicted first.
 func (c *Conn) ShowedKey() {
 	if !c.known.Load() {
 		c.known.Store(true)
 	}
 }
 
-// FramingError returns ErrBareLine, ErrEmptyLines, ErrFraming or ErrNotHTTP if the request that is being served
-// on c has that error in the bytes read so far, and otherwise nil. The server may already have
-// parsed a request that was read in one piece, without reaching the error.
+// FramingError returns the framing error in the current request on c, or nil. If the request
+// arrived in one read, the server may already have parsed it.
 func FramingError(c net.Conn) error {
 	if l := framingOf(c); l != nil && l.current() {
 		return l.err
@@ -60,8 +59,7 @@ func PlainHead(c net.Conn) bool {
 }
 
 // BodyFramingError is FramingError for a request whose body was read to its end. It also returns
-// ErrFraming if the body is incomplete, because the end of the connection is not the end of a
-// chunked body.
+// ErrFraming if the body is incomplete, because a closed connection does not end a chunked body.
 func BodyFramingError(c net.Conn) error {
 	l := framingOf(c)
 	switch {
@@ -75,23 +73,23 @@ func BodyFramingError(c net.Conn) error {
 	return nil
 }
 
-// RequestComplete reports whether the request that is being served on c, including its body, was
-// read to its end. Reading it then no longer blocks.
+// RequestComplete reports whether the current request on c, including its body, has been read.
+// Reading its body then does not block.
 func RequestComplete(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.requestComplete()
 }
 
-// RequestTruncated reports whether the client has left, or closed its side, before the end of the
-// request that is being served on c, although the request is well formed so far. It can be true
-// only after a read has returned the end of the connection.
+// RequestTruncated reports whether the client has closed its side before the end of the current
+// request on c. It returns false if the request is malformed. The result can be true only after a
+// read has reported the end of the connection.
 func RequestTruncated(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.truncated()
 }
 
-// RequestPath returns the path of the request on c, as far as it has been read, and whether the
-// head is complete. fasthttp forgets the path of a request whose head is too large or whose body
+// RequestPath returns the path of the current request on c as far as it was read, and whether the
+// headers are complete. fasthttp does not provide the path if the headers are too large or the body
 // never starts. The bytes are valid until the next request.
 func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	if l := framingOf(c); l != nil {
@@ -100,8 +98,8 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// Upgraded records that c carries no HTTP from now on, so its framing is no longer checked. Bytes
-// of the new protocol that were received with the request are not an error.
+// Upgraded records that c no longer carries HTTP, so its framing is no longer checked. Bytes of the
+// new protocol may have arrived with the request.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
 		l.state, l.err = stateOff, nil
@@ -118,8 +116,8 @@ func framingOf(c net.Conn) *framingChecker {
 	return nil
 }
 
-// Read reads from the client. A request with malformed framing ends with ErrBareLine, ErrFraming or
-// ErrNotHTTP. After CloseGracefully, Read ends an idle connection.
+// Read reads from the client. If the framing of a request is malformed, Read returns one of the
+// errors above. After CloseGracefully, it returns io.EOF if the connection is idle.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.header != nil {
 		return c.readBehindHeader(p)

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is how many bytes may wait in a socket beyond the client's window. Without this limit
-// the kernel lets the send buffer grow to some megabytes, and wakes a blocked writer only when a
-// third of the buffer is free again. A client that reads slowly but steadily would then miss the
-// write deadline, as if it had stopped reading.
+// maxUnsent is how many unsent bytes a socket may buffer. If it were not set, the send buffer would
+// grow to a few megabytes, and the kernel would wake a blocked writer only when a third of the
+// buffer is free. A client that reads slowly but steadily would then exceed the write timeout as if
+// it had stopped reading.
 const maxUnsent = 128 << 10
 
-// limitSendBuffer sets the limit on c rather than once on the listener. The listener of a service
-// manager may use Multipath TCP, whose connections inherit no options. If the call fails, the
-// connection works without the limit.
+// limitSendBuffer sets the limit on a connection. It cannot be set on the listener, because a
+// service manager's listener may use Multipath TCP, whose connections do not inherit options.
+// Errors are ignored.
 func limitSendBuffer(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // OtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT). The
-// kernel distributes new connections over all of them. OtherListeners returns 0 if the system does
-// not report the number. It reads a file in /proc only up to the first connection, so its cost
-// depends only on the number of listening sockets.
+// kernel distributes new connections between all of them. If the number is unknown, it returns 0.
+// It stops reading the file in /proc at the first socket that does not listen, so its cost depends
+// only on the number of listening sockets.
 func OtherListeners(ln net.Listener) int {
 	inode, ok := socketInode(ln)
 	if !ok {
@@ -33,7 +33,7 @@ func OtherListeners(ln net.Listener) int {
 	return 0
 }
 
-// socketInode returns the number that identifies the socket of ln in /proc.
+// socketInode returns the inode number of a socket, which identifies it in /proc.
 func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	socket, ok := ln.(syscall.Conn)
 	if !ok {
@@ -49,15 +49,15 @@ func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	return stat.Ino, ok && err == nil
 }
 
-// othersOn counts the other listeners on the address of the socket with the given inode, in a table
-// in the format of /proc/net/tcp (proc(5)). found is false if the socket is not in the table. The
-// table lists listeners before connections, so othersOn stops at the first connection.
+// othersOn counts the other listeners on the address of the socket with the given inode. table has
+// the format of /proc/net/tcp (proc(5)), which lists listeners first. found is false if the socket
+// is not in the table.
 func othersOn(table io.Reader, inode uint64) (others int, found bool) {
 	const local, state, number, listens = 1, 3, 9, "0A"
 	var ours string
 	at := map[string]int{}
 	lines := bufio.NewScanner(table)
-	lines.Scan() // skips the names of the columns
+	lines.Scan() // skips the column names
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
 		if len(f) <= number || f[state] != listens {

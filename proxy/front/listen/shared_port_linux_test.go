@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestOthersOn checks that listeners on our own address count, but not connections or listeners on
-// other addresses.
+// TestOthersOn checks that only listeners on the same address count.
 func TestOthersOn(t *testing.T) {
 	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	row := func(local, state, inode string) string {
@@ -33,12 +32,13 @@ func TestOthersOn(t *testing.T) {
 	}
 }
 
-// TestOtherListeners checks that a second socket on the address is noticed, and so is its close.
+// TestOtherListeners checks that a second socket on the address is counted, and that it no longer
+// counts after it was closed.
 func TestOtherListeners(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		first, err := Listen(addr, PortOptions{ReusePort: true})
 		if err != nil {
-			t.Log(addr, err) // a machine without IPv6
+			t.Log(addr, err) // the machine has no IPv6
 			continue
 		}
 		defer first.Close()

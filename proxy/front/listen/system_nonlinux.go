@@ -4,13 +4,13 @@ package listen
 
 import "net"
 
-// The functions below replace functions that exist only on Linux.
+// The functions below replace the implementations for Linux.
 
-// dropSYN does nothing, because these systems have no such filter.
+// dropSYN does nothing, because these systems do not have this filter.
 func dropSYN(uintptr) {}
 
-// acceptQueue returns 0, because the queue's length is unknown.
+// acceptQueue returns 0, because the length of the queue is unknown.
 func acceptQueue(uintptr) int { return 0 }
 
-// limitSendBuffer does nothing, because these systems have no TCP_NOTSENT_LOWAT.
+// limitSendBuffer does nothing, because these systems do not have TCP_NOTSENT_LOWAT.
 func limitSendBuffer(*net.TCPConn) {}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors returns the limit on the process's open descriptors, or 0 if unknown. The Go runtime
-// has already raised the soft limit to the hard one.
+// descriptors returns the maximum number of open descriptors, or 0 if it is unknown. The Go runtime
+// has already raised the soft limit to the hard limit.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -20,17 +20,16 @@ func descriptors() int {
 	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert // signed on some systems
 }
 
-// setReusePort allows several sockets with this option to bind to the same address.
 func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-// limitMode lets bind create a Unix socket with at most the given permissions, so that nobody else
-// connects before the final permissions are set. Only Linux applies the permissions.
+// limitMode makes bind create a Unix socket with at most the given permissions, so that no other
+// user can connect before the final permissions are set. Only Linux supports this.
 func limitMode(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
 
-// lockFolder keeps other edges from opening or removing Unix sockets in a folder until unlock is
-// called. If the system cannot lock the folder, the edge goes on without this protection.
+// lockFolder prevents other edges from opening or removing Unix sockets in a folder until unlock is
+// called. If the folder cannot be locked, the edge continues without a lock.
 func lockFolder(folder string) (unlock func()) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -45,7 +44,6 @@ func lockFolder(folder string) (unlock func()) {
 	return func() { _ = f.Close() }
 }
 
-// acceptable reports whether a connection waits to be accepted.
 func acceptable(fd uintptr) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0

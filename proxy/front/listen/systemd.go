@@ -11,16 +11,16 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Sockets holds the listeners that a service manager opened for this process (sd_listen_fds(3)). A
-// missing listener is nil. The manager keeps the listeners open after this process ends, so clients
-// that connect then wait for the next process.
+// Sockets are the listeners that a service manager has opened for this process (sd_listen_fds(3));
+// nil: not opened. The manager keeps the sockets open after this process has ended, so later
+// clients wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
 // InheritSockets returns the sockets of the service manager and removes their description from the
-// environment. A socket named "admin" (FileDescriptorName=) becomes the admin listener. Of the
-// sockets without this name, the first becomes the public listener and the second the admin
-// listener. InheritSockets returns an error if there are more sockets, or if one is neither TCP nor
-// a Unix stream socket.
+// environment. A socket named "admin" (FileDescriptorName=) is the admin listener. Of the other
+// sockets, the first is the public listener and the second is the admin listener. InheritSockets
+// returns an error if the manager has opened more sockets, or if a socket is neither a TCP nor a
+// Unix stream socket.
 func InheritSockets() (Sockets, error) {
 	var s Sockets
 	for _, f := range activation.Files(true) {
@@ -57,27 +57,27 @@ func inherit(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// The functions below send messages to the service manager (sd_notify(3)). If there is no manager
-// ($NOTIFY_SOCKET is unset), nothing is sent. Errors are not logged, because the manager itself
-// reports missing messages.
+// The functions below send messages to the service manager (sd_notify(3)). If no manager listens
+// ($NOTIFY_SOCKET is unset), they do nothing. Errors are ignored, because the manager reports
+// missing messages.
 
-// NotifyReady reports that the process serves requests, after its start or a reload. status is one
-// line for `systemctl status`.
+// NotifyReady reports that the process is ready, after its start or after a reload. status is one
+// line of text for `systemctl status`.
 func NotifyReady(status string) { notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// NotifyReloading reports that a reload has started. NotifyReady reports that it has ended.
+// NotifyReloading reports that a reload has started. NotifyReady reports that the reload has ended.
 func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
 
-// NotifyStopping reports that the process drains.
+// NotifyStopping reports that the process is draining.
 func NotifyStopping(status string) { notify(daemon.SdNotifyStopping + "\nSTATUS=" + status) }
 
-// NotifyAlive sends the message that the watchdog expects.
+// NotifyAlive sends the watchdog message.
 func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
 // WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=), or 0
-// if it expects none.
+// if no watchdog is configured.
 func WatchdogInterval() time.Duration {
 	d, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

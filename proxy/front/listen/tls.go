@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// TLS returns a listener that speaks TLS on the connections of l. A handshake runs on the
-// connection's own goroutine.
+// TLS returns a listener that accepts the connections of l and adds TLS. Each handshake runs on the
+// goroutine of its connection.
 func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
 
 type tlsListener struct {
@@ -19,7 +19,6 @@ type tlsListener struct {
 	config *tls.Config
 }
 
-// Accept implements net.Listener.
 func (l *tlsListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -32,14 +31,14 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 type tlsConn struct {
 	*tls.Conn
 	ln            *Listener
-	answeredPlain bool // the client sent plain HTTP, which was answered
+	answeredPlain bool
 	framing       framingChecker
 	peer          *cert.Peer // see PeerOf
 	peerKnown     bool
 }
 
-// SenderOf returns what is known about the client that sends requests on c. Only the goroutine that
-// serves c's requests may call SenderOf and use the result.
+// SenderOf returns the Sender for requests on c. Only the goroutine that serves c may call it and
+// use the result.
 func SenderOf(c net.Conn) (s auth.Sender) {
 	s.Peer = PeerOf(c)
 	if ours := ConnOf(c); ours != nil {
@@ -48,9 +47,9 @@ func SenderOf(c net.Conn) (s auth.Sender) {
 	return s
 }
 
-// PeerOf returns the peer that the client certificate of c names, or nil without a certificate. A
-// connection of another type may provide its peer with a method CertificatePeer. Only the goroutine
-// that serves c's requests may call PeerOf.
+// PeerOf returns the identity in the client's TLS certificate on c, or nil. A connection of another
+// type may implement CertificatePeer to return this identity. Only the goroutine that serves c may
+// call PeerOf.
 func PeerOf(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
 	case *tlsConn:
@@ -64,8 +63,8 @@ func PeerOf(c net.Conn) *cert.Peer {
 	return nil
 }
 
-// Read reads from the TLS connection. A request with malformed framing ends with ErrBareLine,
-// ErrFraming or ErrNotHTTP.
+// Read reads from the TLS connection. If the framing of a request is malformed, it returns the same
+// errors as Conn.Read.
 func (c *tlsConn) Read(p []byte) (int, error) {
 	if err := c.framing.err; err != nil {
 		return 0, err
@@ -80,12 +79,12 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes lists the first bytes of plain HTTP requests, cut to the length of a TLS record
-// header.
+// methodPrefixes are the first bytes of plain HTTP requests, truncated to the length of a TLS
+// record header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
-// answerPlainHTTP answers a client that sent plain HTTP instead of a handshake. Without the answer
-// the client would only see its connection close.
+// answerPlainHTTP responds to a plain HTTP request. If it did not, the client would only see a
+// closed connection.
 func (c *tlsConn) answerPlainHTTP(err error) bool {
 	var first tls.RecordHeaderError
 	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {

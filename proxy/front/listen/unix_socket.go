@@ -17,22 +17,20 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// unixListener listens at a Unix socket. Its Addr is written as in the configuration.
+// unixListener listens on a Unix socket. Its Addr has the format of the configuration.
 type unixListener struct {
 	*net.UnixListener
 	file   string
-	bound  string      // where the socket is: file, or beside it until TakePath
-	own    fs.FileInfo // the socket in the file system; nil: a service manager's, which stays
+	bound  string      // path at which the socket was created; differs from file until TakePath
+	own    fs.FileInfo // nil: the socket belongs to a service manager and is not removed
 	remove sync.Once
 }
 
-// unixAddr is an address as it is written in the configuration.
 type unixAddr string
 
 func (unixAddr) Network() string  { return "unix" }
 func (a unixAddr) String() string { return string(a) }
 
-// Addr implements net.Listener.
 func (l *unixListener) Addr() net.Addr { return unixAddr(unixsocket.Address(l.file)) }
 
 // Close closes the socket and removes it from the file system.
@@ -41,8 +39,7 @@ func (l *unixListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// removeFile removes the socket from the file system, so that clients no longer connect. If another
-// socket has replaced it, that socket stays.
+// removeFile removes the socket from the file system, unless another socket has replaced it.
 func (l *unixListener) removeFile() {
 	l.remove.Do(func() {
 		if l.own == nil {
@@ -50,14 +47,15 @@ func (l *unixListener) removeFile() {
 		}
 		defer lockFolder(filepath.Dir(l.file))()
 		if is, err := os.Lstat(l.bound); err == nil && os.SameFile(is, l.own) {
-			_ = os.Remove(l.bound) // else the next start finds it stale
+			_ = os.Remove(l.bound) // if this fails, the next start replaces the stale socket
 		}
 	})
 }
 
-// listenUnix opens a Unix socket. A socket at its path at which no process listens is replaced. One
-// at which a process listens is replaced only with takeOver, and only by TakePath: until then our
-// socket is beside it. Anything else at the path stays.
+// listenUnix opens a Unix socket. If the path contains a stale socket, on which no process listens,
+// listenUnix replaces it. If a process listens on the existing socket, takeOver must be true: the
+// new socket gets a temporary path, and TakePath later replaces the old socket. If the path
+// contains any other file, listenUnix returns an error.
 func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	file, mode, err := unixsocket.Listen(address)
 	if err != nil {
@@ -67,7 +65,7 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	if in, err := os.Stat(folder); err != nil || !in.IsDir() {
 		return nil, fmt.Errorf("there is no folder %s: create it (systemd: RuntimeDirectory=), or mount it", folder)
 	}
-	defer lockFolder(folder)() // the lock keeps two processes from both finding the socket stale
+	defer lockFolder(folder)() // prevents two processes from both finding the socket stale
 	bind := file
 	switch is, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -95,10 +93,10 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	return l, nil
 }
 
-// TakePath makes the path of a Unix socket lead to ln if another process listens there. That process
-// keeps the connections that it has accepted or queued, and ln gets the later ones. The path leads
-// to a listening socket at every moment. TakePath does nothing for other listeners. It is called once
-// ln will be served, because a start that fails must not cost the other process its clients.
+// TakePath moves the socket of ln to its path if another process listens there. That process keeps
+// its accepted and queued connections, and ln gets the later connections. A process listens at the
+// path at every moment. If ln is any other listener, TakePath does nothing. It must be called after
+// the start has succeeded, because a failed start must not take clients from the other process.
 func TakePath(ln net.Listener) error {
 	l, ok := ln.(*unixListener)
 	if !ok || l.bound == l.file {
@@ -128,7 +126,7 @@ func bindUnix(file string, mode fs.FileMode) (*unixListener, error) {
 	return l, nil
 }
 
-// listened reports whether a process listens at a socket. It returns true if it cannot tell.
+// listened reports whether a process listens on a socket. It returns true if this is unknown.
 func listened(file string) bool {
 	c, err := net.DialTimeout("unix", file, time.Second)
 	if err == nil {

@@ -54,8 +54,8 @@ func TestUnixSocket_Mode(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_AtThePath: a socket without a process is replaced, one with a process is not, and
-// neither is anything else.
+// TestUnixSocket_AtThePath checks that a socket is replaced if no process listens on it. A socket
+// on which a process listens, or any other file, must not be replaced.
 func TestUnixSocket_AtThePath(t *testing.T) {
 	file, address := socketIn(t)
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})
@@ -108,18 +108,18 @@ func wantAnswer(t *testing.T, c net.Conn) {
 	}
 }
 
-// TestUnixSocket_TakeOver: a second process takes the path over. The first serves what has come to
-// it, and leaves the path to the second.
+// TestUnixSocket_TakeOver checks that a second process takes over the path. The first process must
+// serve its accepted and queued connections, and must not remove the second process's socket.
 func TestUnixSocket_TakeOver(t *testing.T) {
 	file, address := socketIn(t)
 	first := wrap(t, openUnix(t, address, PortOptions{}), Options{})
-	early, err := net.Dial("unix", file) // waits in the queue
+	early, err := net.Dial("unix", file) // in the accept queue
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer early.Close()
 	send(t, early)
-	_ = openUnix(t, address, PortOptions{ReusePort: true}).Close() // a start that fails costs the first nothing
+	_ = openUnix(t, address, PortOptions{ReusePort: true}).Close() // a start that fails does not affect the first process
 	if c, err := net.Dial("unix", file); err != nil {
 		t.Fatalf("the first lost its path: %v", err)
 	} else {
@@ -151,7 +151,8 @@ func TestUnixSocket_TakeOver(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_CloseGracefully: connections that wait in the queue are served.
+// TestUnixSocket_CloseGracefully checks that CloseGracefully serves the connections in the accept
+// queue.
 func TestUnixSocket_CloseGracefully(t *testing.T) {
 	file, address := socketIn(t)
 	l := wrap(t, openUnix(t, address, PortOptions{}), Options{})
@@ -190,8 +191,8 @@ func unixPair(t *testing.T, l *Listener) (server *Conn, client net.Conn) {
 	return accepted.(*Conn), client
 }
 
-// TestUnixSocket_PerAddress: peers at a Unix socket have no address, so the bound for one does not
-// apply to them.
+// TestUnixSocket_PerAddress checks that the maximum for one address does not apply to the peers of
+// a Unix socket, which have no address.
 func TestUnixSocket_PerAddress(t *testing.T) {
 	_, address := socketIn(t)
 	l := wrap(t, openUnix(t, address, PortOptions{}), Options{MaxPerAddress: 1})
@@ -203,8 +204,8 @@ func TestUnixSocket_PerAddress(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_ProxyHeader: with unix in the list a peer names its client, and otherwise it may
-// not.
+// TestUnixSocket_ProxyHeader checks that a peer may send a PROXY protocol header only if unix is
+// listed.
 func TestUnixSocket_ProxyHeader(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		_, address := socketIn(t)
@@ -223,7 +224,8 @@ func TestUnixSocket_ProxyHeader(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_ClientGone: the watch notices that a client at a Unix socket leaves.
+// TestUnixSocket_ClientGone checks that the watch detects that a client of a Unix socket has
+// disconnected.
 func TestUnixSocket_ClientGone(t *testing.T) {
 	_, address := socketIn(t)
 	l := wrap(t, openUnix(t, address, PortOptions{}), Options{})
@@ -237,7 +239,8 @@ func TestUnixSocket_ClientGone(t *testing.T) {
 	waitFor(t, server.Gone)
 }
 
-// TestInherit_UnixSocket: a service manager's Unix socket is used, and stays at its path.
+// TestInherit_UnixSocket checks that a service manager's Unix socket is used, and stays at its
+// path.
 func TestInherit_UnixSocket(t *testing.T) {
 	file, address := socketIn(t)
 	manager, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})

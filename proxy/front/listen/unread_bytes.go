@@ -5,17 +5,15 @@ import (
 	"io"
 )
 
-// unreadBytes holds bytes that were put back for the connection's next reads.
 type unreadBytes struct {
 	bytes      []byte
-	collecting bool // the connection returns errNothingBuffered instead of blocking
+	collecting bool // whether reads return errNothingBuffered instead of blocking
 }
 
-// errNothingBuffered ends a read from an empty buffer.
 var errNothingBuffered = errors.New("nothing is buffered")
 
-// collect drains the connection's buffered reader. While it runs, read serves the reader's own
-// reads from the connection.
+// collect drains the buffered reader of the connection. Meanwhile, read serves the reads of that
+// reader.
 func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = true
 	var piece [512]byte
@@ -29,10 +27,9 @@ func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = false
 }
 
-// any reports whether read must serve the connection's next read.
 func (u *unreadBytes) any() bool { return u.collecting || len(u.bytes) > 0 }
 
-// read reads bytes that were put back. Their framing has already been checked.
+// read returns bytes that were put back. Their framing has already been checked.
 func (u *unreadBytes) read(p []byte) (int, error) {
 	if u.collecting {
 		return 0, errNothingBuffered

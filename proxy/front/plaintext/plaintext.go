@@ -1,16 +1,15 @@
-// Package plaintext makes foreign text safe to print. Text from engines, result files and other
-// edges reaches terminals only through it. The edge's pages for
-// terminals, the commands and the load tester use it.
+// Package plaintext makes untrusted text safe to print. All pages for terminals, commands and the
+// load tester use this package to print text from engines, result files and other edges.
 //
 // # Design
 //
-// A terminal executes some characters as commands. It moves its cursor, sets its title, answers as
-// if the user had typed, or shows text in a different order. An attacker does not need to control
-// an engine, because users also pass result files around. So all text is cleaned where it is
-// written, not where each name is read. This also covers names that are added later. Control
-// characters (C0, DEL, C1), format characters (marks that reverse the direction of text, zero
-// widths) and invalid UTF-8 each become one question mark. Letters of any script stay. In JSON the
-// same characters are escaped, so no value changes.
+// A terminal interprets some characters as commands: it moves the cursor, sets its title, sends
+// input as if the user had typed it, or reorders text. An attacker need not control an engine,
+// because users also exchange result files. Text is therefore cleaned where it is written rather
+// than where it is read. This also covers fields that are added later. Control characters (C0, DEL,
+// C1), format characters (bidirectional marks, zero-width characters) and invalid UTF-8 are each
+// replaced by a question mark. Letters of any script are unchanged. In JSON, these characters are
+// escaped, so that values do not change.
 package plaintext
 
 import (
@@ -21,10 +20,10 @@ import (
 	"unicode/utf8"
 )
 
-// Line cleans a text that must fit on one line. It also replaces line breaks and tabs.
+// Line cleans a text that must fit on a single line. Unlike Text, it replaces line breaks and tabs.
 func Line(s string) string { return clean(s, "") }
 
-// Text cleans a text of several lines. It keeps line breaks and tabs.
+// Text cleans a text that may have more than one line. It keeps line breaks and tabs.
 func Text(s string) string { return clean(s, "\n\t") }
 
 func clean(s, but string) string {
@@ -33,7 +32,7 @@ func clean(s, but string) string {
 			return '?'
 		}
 		return r
-	}, s) // the conversion to runes replaces invalid bytes with replacement characters
+	}, s) // the conversion replaces invalid bytes with utf8.RuneError
 }
 
 // drives reports whether r may make a terminal do something other than display it.
@@ -41,8 +40,8 @@ func drives(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// JSON escapes the unprintable characters of a valid JSON document. These characters occur only in
-// strings, whose values stay the same.
+// JSON escapes the unsafe characters of a valid JSON document. Unsafe characters can occur only in
+// strings, whose values do not change.
 func JSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {
@@ -59,7 +58,7 @@ func JSON(document []byte) []byte {
 	return out
 }
 
-// Writer returns a writer that applies Text to each written piece and passes it to w.
+// Writer returns a writer that cleans each write with Text.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }

@@ -35,8 +35,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestHarmless checks that no output can act as a command, that clean text stays unchanged, and
-// that JSON values stay the same.
+// TestHarmless checks that no output contains terminal commands, that clean text stays unchanged,
+// and that JSON values stay the same.
 func TestHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// wide lists the characters that take two terminal cells: East Asian scripts and pictographs
+// wide contains the characters that occupy two terminal cells: East Asian scripts and pictographs
 // (Unicode's East_Asian_Width W and F).
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
@@ -95,8 +95,8 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Cells returns how many terminal cells a character takes: zero for a mark that combines with the
-// preceding character, two for a wide character, and one for any other character.
+// Cells returns how many terminal cells a character occupies: 0 for a combining mark, 2 for a wide
+// character, otherwise 1.
 func Cells(r rune) int {
 	switch {
 	case r < 0x300:
@@ -109,7 +109,7 @@ func Cells(r rune) int {
 	return 1
 }
 
-// Width returns how many terminal cells a line takes.
+// Width returns how many terminal cells a line occupies.
 func Width(s string) (n int) {
 	for _, r := range s {
 		n += Cells(r)
@@ -117,7 +117,7 @@ func Width(s string) (n int) {
 	return n
 }
 
-// Cut shortens a line to the given number of cells. A shortened line ends in an ellipsis.
+// Cut truncates a line to the given number of cells. A truncated line ends with an ellipsis.
 func Cut(s string, cells int) string {
 	if Width(s) <= cells {
 		return s
@@ -131,8 +131,8 @@ func Cut(s string, cells int) string {
 	return s
 }
 
-// Pad fills a line with blanks up to the given number of cells: before a number, after any other
-// text. It cuts a longer line.
+// Pad pads a line with spaces to the given number of cells. If number is true, the spaces are on
+// the left, otherwise on the right. Pad truncates a longer line.
 func Pad(s string, cells int, number bool) string {
 	s = Cut(s, cells)
 	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
@@ -142,8 +142,8 @@ func Pad(s string, cells int, number bool) string {
 	return s + blanks
 }
 
-// Wrap breaks a text into lines of at most the given number of cells. It breaks at blanks, and
-// inside a word that is longer than a line. It indents all lines but the first.
+// Wrap breaks a text into lines of at most the given number of cells. It breaks lines at spaces, or
+// within a word that is too long, and indents all lines except the first.
 func Wrap(s string, cells int) (lines []string) {
 	cells = max(4, cells)
 	rest, indent := s, ""

@@ -39,7 +39,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestFits checks that cut, padded or wrapped text always fits, and that wrapping loses no word.
+// TestFits checks that cut, padded or wrapped text always fits the width, and that wrapping does
+// not lose words.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Line(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))
