@@ -10,25 +10,24 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// certificates holds the keys of clients that present a certificate instead of a credential.
+// certificates finds the key of a client that presents a certificate instead of a credential.
 type certificates struct {
 	authority *cert.Authority
-	keys      map[string]*Key // by the mark of the certificate that they name
-	number    uint64          // number of this ring, with which a connection remembers results
+	keys      map[string]*Key // by mark of the certificate
+	number    uint64          // number of this ring, for Peer.Remember
 }
 
-// rings counts the rings with certificates that this process has made.
 var rings atomic.Uint64
 
-// shown is the result of looking up a client's certificate in a ring.
+// shown is the result of look for one client and one ring. It is cached.
 type shown struct {
 	key   *Key // nil: no key names the certificate
 	err   error
-	until time.Time // when the certificate stops being trusted
+	until time.Time // when the certificate expires
 }
 
-// newCertificates returns the certificates that the keys name, or nil if no key names a
-// certificate.
+// newCertificates returns nil if no key names a certificate. authority contains the CA certificates
+// in PEM.
 func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
 	c := &certificates{keys: map[string]*Key{}}
 	for i := range keys {
@@ -64,7 +63,6 @@ func markOf(c *config.KeyCertificate) (mark string, ok bool) {
 	return cert.Name(c.SAN), c.SAN != ""
 }
 
-// find returns the key of a client by its certificate; see Ring.FindPeer.
 func (c *certificates) find(p *cert.Peer, now time.Time) (*Key, error) {
 	var s *shown
 	if v, ok := p.Recall(c.number); ok {
@@ -82,7 +80,6 @@ func (c *certificates) find(p *cert.Peer, now time.Time) (*Key, error) {
 	return s.key, nil
 }
 
-// look finds the key that a client's certificate names, and checks the certificate.
 func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	var key *Key
 	for _, mark := range p.Marks() {
@@ -106,8 +103,8 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	return &shown{key: key, until: until}
 }
 
-// holds reports whether calls of a key that was found by a certificate may continue. They may
-// continue even after the certificate has expired.
+// holds implements Ring.Holds for a key that was found by a certificate. Running calls may continue
+// after the certificate has expired.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {

@@ -15,7 +15,6 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// clients returns an authority, and a ring with keys for certificates of the authority's clients.
 func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *Ring) {
 	t.Helper()
 	a := selfsigned.NewAuthority(t, "clients")
@@ -44,7 +43,8 @@ func hosts(names ...string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames = names }
 }
 
-// TestFindPeer: a certificate stands for the key that names it, as long as both are valid.
+// TestFindPeer checks that a certificate identifies the key that names it, as long as the
+// certificate and the key are valid.
 func TestFindPeer(t *testing.T) {
 	off, now := false, time.Now()
 	switchedOff := named("off", "off.test")
@@ -55,7 +55,7 @@ func TestFindPeer(t *testing.T) {
 		named("address", "10.1.2.3"), switchedOff, ended, config.Key{ID: "plain", Hash: hashes("plain")})
 	uri, _ := url.Parse("SPIFFE://House/Agent")
 	other, _ := url.Parse("spiffe://house/agent")
-	stranger := selfsigned.NewAuthority(t, "clients") // of the same name
+	stranger := selfsigned.NewAuthority(t, "clients") // a different authority with the same name
 	for _, c := range []struct {
 		name, id string
 		err      error
@@ -84,7 +84,7 @@ func TestFindPeer(t *testing.T) {
 		{"key switched off", "", errInvalid, peer(t, a, hosts("off.test"))},
 		{"expired key", "", errInvalid, peer(t, a, hosts("ended.test"))},
 	} {
-		for range 2 { // found, then remembered
+		for range 2 { // the second result is cached
 			k, err := r.FindPeer(c.peer, now)
 			id := ""
 			if k != nil {
@@ -107,9 +107,9 @@ func TestFindPeer(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKind: the form of a name determines its kind, and a certificate's name of another
-// kind with the same text does not match. An authority that checks DNS names may sign any mail
-// address or URI.
+// TestFindPeerByKind checks that the format of a name determines its kind, and that a name of
+// another kind with the same text does not match. The kinds must not be confused, because an
+// authority that checks DNS names may sign any mail address or URI.
 func TestFindPeerByKind(t *testing.T) {
 	names := map[string]string{"dns": "agent", "uri": "urn:agent", "mail": "agent@house", "ip": "10.1.2.3", "ip6": "2001:DB8:0::1"}
 	var keys []config.Key
@@ -156,8 +156,8 @@ func TestFindPeerByKind(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKeyPair: the hash of a public key is the one that openssl prints, and survives a
-// renewal.
+// TestFindPeerByKeyPair checks that the hash of a public key is the one that openssl computes, and
+// that a renewal does not change it.
 func TestFindPeerByKeyPair(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	c := a.Client(t, hosts("agent.test"))
@@ -176,8 +176,8 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	}
 }
 
-// TestCertificatesEnd: a reload ends calls and open connections whose certificate or key it
-// removes.
+// TestCertificatesEnd checks which running calls and open connections a reload ends when it removes
+// their certificate or key.
 func TestCertificatesEnd(t *testing.T) {
 	now, off := time.Now(), false
 	key := named("agent", "agent.test")
@@ -193,8 +193,8 @@ func TestCertificatesEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ring  *Ring
-		goes  bool // the running call continues
-		known bool // the connection's next call is admitted
+		goes  bool // whether the running call continues
+		known bool // whether the next call on the connection is admitted
 	}{
 		{"the same", trusting(t, a.PEM, key), true, true},
 		{"one more authority", trusting(t, stranger+a.PEM, key), true, true},
@@ -218,7 +218,7 @@ func TestCertificatesEnd(t *testing.T) {
 	}
 }
 
-// TestNewRingCertificates: ambiguous or unverifiable certificates are refused.
+// TestNewRingCertificates checks that ambiguous or unverifiable certificates are refused.
 func TestNewRingCertificates(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	for want, o := range map[string]struct {

@@ -11,16 +11,16 @@ import (
 	"penstock/config"
 )
 
-// LineError reports a value in a key's lines that the configuration would refuse.
+// LineError reports a value that would be invalid in the configuration.
 type LineError struct {
-	Value   string // name, models, expires or limits
+	Value   string // "name", "models", "operations", "expires" or "limits"
 	Message string
 }
 
 func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 
-// ConfigLines returns the lines of a configuration that admit a key by its hash. If expires is
-// empty, the key does not expire. The error is a *LineError.
+// ConfigLines returns the YAML lines that add a key to a configuration. If expires is empty, the
+// key does not expire. The error is a *LineError.
 func ConfigLines(
 	name, hash string, models, operations []string, expires string, limits map[string]string, known config.Known,
 ) (string, error) {
@@ -43,7 +43,7 @@ func ConfigLines(
 	for _, p := range problems {
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {
-		case strings.HasPrefix(member, "expires") && p.Warning: // as for the only key of a file
+		case strings.HasPrefix(member, "expires") && p.Warning: // the warning is that the key has already expired
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
 		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
@@ -58,11 +58,11 @@ func ConfigLines(
 	return lines, nil
 }
 
-// plainScalar matches text that YAML reads unquoted as the same text, unless the text is one of
-// YAML's own words.
+// plainScalar matches text that YAML reads as a string even without quotes. It also matches YAML
+// keywords such as null, which scalar excludes.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
-// scalar returns text in a notation that YAML reads back as the same text.
+// scalar quotes text if YAML would not read it as the same string without quotes.
 func scalar(text string) string {
 	switch word := strings.ToLower(text); {
 	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):
@@ -71,7 +71,6 @@ func scalar(text string) string {
 	return text
 }
 
-// quoted lists names in quotes.
 func quoted(names []string) string {
 	out := make([]string, len(names))
 	for i, m := range names {

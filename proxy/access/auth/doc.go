@@ -1,45 +1,40 @@
-// Package auth determines who sends a request. It finds the credential in the headers, looks the
-// key up by its hash, and decides what the key may use.
+// Package auth identifies the caller of a request. It finds the credential in the headers, looks up
+// the key by its hash, and decides what the key may use.
 //
-// A credential takes this path. Extract reads the two headers that may carry a key, and refuses a
-// key in the query string. Ring.Find turns the credential into a Key. Key.Allows and Key.AllowsOp
-// decide what the key may be used for. Package limit decides how much a key may use, by the key's
-// id.
+// Package limit decides how much a key may use.
 //
 // # Design
 //
-// Keys are stored as plain SHA-256 hashes, not as slow password hashes. The keys that NewKey makes
-// hold 256 random bits, so no dictionary of them exists. If each request cost a slow hash of 50 ms,
-// clients without a key could occupy all processors.
+// Keys are stored as plain SHA-256 hashes, not as slow password hashes. A key from NewKey has 256
+// random bits, so dictionary attacks are not possible. If each request required a slow hash of 50
+// ms, clients without a key could use up all processors.
 //
-// The ring is a map by hash. The timing of a map look-up can reveal something about a hash, but
-// nothing about the key. The last step, the comparison of the 32 bytes, takes constant time anyway.
-// Unknown, expired, inactive and damaged keys get the same answer, so that a client never learns
-// that a guess was once right.
+// The ring is a map from hash to key. The time that a map look-up takes may reveal something about
+// a hash, but nothing about the key. The final comparison of the 32 bytes nevertheless takes
+// constant time. Unknown, expired, inactive and malformed keys get the same answer, so a client
+// cannot learn that a guess was once valid.
 //
-// A key that NewKey makes starts with Prefix and ends with a checksum. Secret scanners can search
-// for Prefix. A key with the prefix and a wrong checksum is refused before any look-up, so a
-// truncated key costs no look-up.
+// A key from NewKey starts with Prefix and ends with a checksum. Secret scanners can search for
+// Prefix. A key with Prefix and a wrong checksum is refused before the look-up.
 //
-// A credential in the query string is refused even if a header has a valid one. The reason is that
-// request targets end up in the logs and histories of every program between the client and the
-// edge. A request with two different credentials is refused, because a proxy on the path may have
-// chosen the other one.
+// A credential in the query string is refused even if a header contains a valid one, because every
+// program between the client and the edge may log request targets. A request with two different
+// credentials is refused, because a proxy between client and edge may have used the other
+// credential.
 //
-// A credential that is not a key but has the format of a token (package jwt) is verified against
-// the configured issuers. A valid token becomes a Key of its own. Its rights come from a template
-// (an entry of the keys), and its id comes from a claim. The result of the signature check is
-// cached under the token's hash. With each request the edge still checks that the token has not
-// expired, and that its public key and its template are in force. Keys are looked up first, so
-// requests with keys do not pay for tokens.
+// If a credential is not a key but has the format of a token (package jwt), the edge verifies it
+// with the configured issuers. A valid token becomes a Key. Its rights come from a template, which
+// is one of the configured keys, and its id comes from a claim. The result of the signature check
+// is cached under the hash of the token. For each request, the edge checks that the token has not
+// expired and that its public key and its template are still valid. Keys are looked up before
+// tokens, so tokens do not slow down requests with a key.
 //
-// A client may present a certificate in the TLS handshake instead (package cert). The certificate
-// stands for the key that names it. A request with a certificate and the credential of another key
-// is refused, like a request with two credentials.
+// A client may present a certificate in the TLS handshake instead (package cert). A configured key
+// names the certificate. A request whose certificate and credential belong to different keys is
+// refused, like a request with two credentials.
 //
-// Credential borrows the bytes of the request. A Credential is valid as long as the request's
-// headers are, and has no method that returns the key. Only LastKey stores a key: the last one
-// presented on its connection, with the key's hash, until the connection ends. Clients present the
-// same key with each request, so each connection hashes the key only once. The edge still looks up
-// the hash for each request.
+// A Credential borrows the bytes of the request. It is valid as long as the request headers are,
+// and none of its methods returns the key. Only LastKey stores a key: until the connection closes,
+// it contains the last key that was presented on the connection, and the key's hash. Clients send
+// the same key with each request, so each connection hashes the key only once.
 package auth

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Request holds what Extract reads from a request. All bytes are borrowed.
+// Request is the input of Extract. Its bytes are borrowed.
 type Request struct {
 	Authorization Header
 	APIKey        Header   // x-api-key
@@ -34,10 +34,10 @@ func (h *Header) Add(value []byte) {
 // outlive them. Only the LastKey of its connection stores it.
 type Credential struct {
 	key   []byte
-	value []byte // the header's bytes; not set if again is true
+	value []byte // value of the header; unset if again is true
 	in    header
-	again bool     // the key is the same as last
-	last  *LastKey // may be nil
+	again bool // whether the key is the cached key of the connection
+	last  *LastKey
 }
 
 // String hides the key from every formatter.
@@ -46,8 +46,8 @@ func (c Credential) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (c Credential) GoString() string { return "redacted" }
 
-// The errors are built once, so that a flood of bad credentials allocates nothing. They are shared
-// and must not be changed.
+// These errors are allocated once, so that a flood of bad credentials does not allocate memory.
+// They are shared and read-only.
 var (
 	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	errUnread    = apierr.KeysUnavailable(time.Second)
@@ -59,8 +59,8 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// The errors for a request with both headers if one of them is empty. A client with an unset
-// variable sends such an empty header in addition to its key.
+// These are the errors for a request with both headers if one of them is empty. A client sends an
+// empty header if its environment variable for the key is not set.
 var (
 	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
 	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")
@@ -72,17 +72,20 @@ func emptyHeader(name, other string) *apierr.Error {
 		name, other)
 }
 
-// Extract returns the credential of a request and whether there is one. The key is in
-// "Authorization: Bearer KEY", in "x-api-key: KEY", or in both if the two keys have the same bytes
-// (contract, Authentication 1 to 3).
+// Extract returns the credential of a request. present is false if the request has none. The key is
+// in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are present, they must
+// contain the same key (contract, Authentication 1 to 3). A key consists of visible ASCII
+// characters except the comma, which separates list elements in HTTP.
 //
 // The error is always an *apierr.Error, shared and read-only. It applies to every endpoint,
-// including public ones. It is a 401 for a header that occurs twice or holds a list, for two
-// different keys, for a scheme other than Bearer, for an empty or malformed key, and for a
-// credential in the query string, even if a header is valid. It is a 400 for a query string that
-// cannot be decoded.
+// including public endpoints. The status is 400 if the query string cannot be decoded. It is 401
+// for:
 //
-// A key is one or more visible ASCII characters except the comma, which HTTP reserves for lists.
+//   - a header that occurs twice or contains a list;
+//   - two different keys;
+//   - a scheme other than Bearer;
+//   - an empty or malformed key;
+//   - a credential in the query string, even if a header contains a valid one.
 func Extract(r *Request) (c Credential, present bool, err error) {
 	if len(r.Query) > 0 {
 		if err := CheckQuery(r.Query); err != nil {
@@ -115,7 +118,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		// Both values are from this request, so timing reveals nothing.
+		// Both values come from this request, so the comparison need not take constant time.
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
@@ -124,14 +127,13 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 	return c, present, nil
 }
 
-// emptyBearer reports whether an Authorization header is empty, or has no key after Bearer.
 func emptyBearer(value []byte) bool {
 	value = trim(value)
 	return len(value) == 0 || httptoken.EqualFold(value, "bearer")
 }
 
-// parseBearer returns the key in the value of an Authorization header. The scheme is not
-// case-sensitive and is followed by one or more spaces (RFC 9110, 11.4 and RFC 6750, 2.1).
+// parseBearer returns the key in an Authorization header. The scheme is case-insensitive and is
+// followed by one or more spaces (RFC 9110, 11.4 and RFC 6750, 2.1).
 func parseBearer(value []byte) ([]byte, error) {
 	const scheme = "bearer"
 	value = trim(value)
@@ -144,7 +146,7 @@ func parseBearer(value []byte) ([]byte, error) {
 	return parseKey(bytes.TrimLeft(value[len(scheme):], " "))
 }
 
-// parseKey checks that value is one key and nothing else.
+// parseKey returns value if it consists of exactly one key.
 func parseKey(value []byte) ([]byte, error) {
 	if len(value) == 0 {
 		return nil, errInvalid
@@ -160,7 +162,6 @@ func parseKey(value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// trim cuts off the blanks that HTTP allows around the value of a header.
 func trim(value []byte) []byte { return httptoken.TrimBlanks(value) }
 
 func lowerByte(b byte) byte {

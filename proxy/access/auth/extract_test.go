@@ -18,7 +18,8 @@ func headers(values ...string) (h Header) {
 	return h
 }
 
-// code returns the status and code of err, which must be an API error, or "" for no error.
+// code returns the status and code of err, which must be an API error. If err is nil, it returns
+// "".
 func code(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
@@ -106,14 +107,14 @@ func TestExtractQuery(t *testing.T) {
 		{"", ""},
 		{"api-version=2024-06-01&limit=5", ""},
 		{"a=key&b=api_key&c=token", ""},     // values
-		{"monkey=1&keys=2&keyboard=3", ""},  // names that merely contain one
-		{"max_tokens=5&tokenizer=x", ""},    // likewise
-		{"&&==&=&a", ""},                    // odd, but harmless
+		{"monkey=1&keys=2&keyboard=3", ""},  // names that only contain the name of a credential
+		{"max_tokens=5&tokenizer=x", ""},    // names that only contain the name of a credential
+		{"&&==&=&a", ""},                    // unusual, but harmless
 		{"beta=true&x=%F0%9F%98%80+y", ""},  // decodable
 		{strings.Repeat("key", 100), ""},    // too long to be one of the names
-		{strings.Repeat("a[", 100), ""},     // deep, but harmless
+		{strings.Repeat("a[", 100), ""},     // deeply nested, but harmless
 		{"api_keyapi_keyapi_keyapi=1", ""},  // reduced and too long
-		{"x=" + own[:len(own)-1] + "~", ""}, // not a key of ours
+		{"x=" + own[:len(own)-1] + "~", ""}, // does not have the format of NewKey
 
 		{"api_key=x", inQuery},
 		{"api_key", inQuery},
@@ -193,7 +194,7 @@ func TestCredentialNeverPrints(t *testing.T) {
 	}
 }
 
-// FuzzAuthorization compares the parser with a second, slower one.
+// FuzzAuthorization compares the parser with a second, slower parser.
 func FuzzAuthorization(f *testing.F) {
 	for _, s := range []string{"Bearer k", "bearer  k ", "Bearer a,b", "Basic k", "Bearer", "Bearer a b", "\tBearer\tk"} {
 		f.Add([]byte(s))

@@ -18,51 +18,48 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeySet verifies the tokens of an issuer.
+// KeySet provides the public keys of an issuer.
 type KeySet interface {
-	// Keys returns the current keys, or nil if there are none yet.
+	// Keys returns the current keys, or nil if none have been fetched yet.
 	Keys() *jwt.Set
-	// Renew requests newer keys for a token that the current keys do not verify, and waits for at
-	// most a second. suspect means that the current keys include one for the token, but the
-	// signature is wrong under that key. Renew returns false if a later set of keys may still
-	// verify the token.
+	// Renew requests newer keys for a token that the current keys cannot verify, and waits up to a
+	// second for them. suspect is true if the current keys contain the token's key but the
+	// signature is wrong. final is false if newer keys may still verify the token.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
-// fixedKeys are the keys of a file.
 type fixedKeys struct{ set *jwt.Set }
 
 func (f fixedKeys) Keys() *jwt.Set { return f.set }
 
-// Renew implements KeySet. It returns true, because only a reload reads a file again.
+// Renew implements KeySet. It returns true because only a reload reads the file again.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
-// rememberedTokens is the maximum number of verified tokens that a ring remembers. The ring keeps
-// the most recent ones.
 const rememberedTokens = 4096
 
-// issuers holds the issuers whose tokens are accepted in addition to keys. The result of a token's
-// signature check is cached under the token's hash, so the signature is checked only once.
+// issuers finds the keys of callers that present tokens. It caches verified tokens by hash, so that
+// each signature is verified only once.
 type issuers struct {
-	byName   map[string]*issuer  // by the iss claim of their tokens
-	taken    map[string]struct{} // ids of keys
+	byName   map[string]*issuer  // by the iss claim
+	taken    map[string]struct{} // ids of configured keys, which a token must not get
 	verified *lru.Cache[[sha256.Size]byte, *Key]
 }
 
 type issuer struct {
 	config    *config.Issuer
 	keys      KeySet
-	templates []template // in the order of the configuration
+	templates []template
 }
 
-// template gives the rights of a key to tokens with a certain value in a claim.
+// template gives the rights of a configured key to the tokens in which a claim has a given value.
 type template struct {
-	claim, value string // value may end in a star; an empty claim matches all tokens
+	claim, value string // value may end in a star; if claim is empty, the template matches every token
 	key          *Key
 	ends         time.Time
 }
 
-// The errors for tokens with a valid signature. Their texts quote nothing from a token.
+// These are the errors for tokens whose signature is valid. Their texts contain no part of the
+// token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
@@ -75,25 +72,25 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers holds what identifies callers without a key: the issuers whose tokens a ring accepts, the
-// source of the keys that some issuers publish at a URL, and the authority for client certificates
-// in PEM form.
+// Issuers configure how callers without an API key are identified: by tokens or by client
+// certificates. Source returns the KeySet for a URL at which an issuer publishes its keys. ClientCA
+// contains CA certificates in PEM.
 type Issuers struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
-	Unread   bool // some keys besides the ring's have not been read yet
+	Unread   bool // whether keys that are not in the configuration file have yet to be read
 }
 
-// names reports whether tokens may get the rights of the key with this id.
+// names reports whether the key with this id is a template.
 func (o *Issuers) names(id string) bool {
 	return slices.ContainsFunc(o.Config, func(is config.Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t config.IssuerTemplate) bool { return t.Key == id })
 	})
 }
 
-// newIssuers returns the issuers of a configuration, or nil if it has none. keys must include the
-// templates' keys. No token may get an id that is in taken.
+// newIssuers returns the issuers of a configuration, or nil if it has none. keys must contain the
+// keys of all templates. A token never gets an id that is in taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -130,8 +127,6 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 	return s, nil
 }
 
-// find returns the key that a token stands for. sum is the token's hash. If the ring does not
-// remember the token, find verifies its signature.
 func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.Looks(credential) {
 		return nil, errInvalid
@@ -156,8 +151,6 @@ func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) 
 	return k, nil
 }
 
-// holds reports whether a token's public key, its audience and the template that gives its rights
-// are still in force.
 func (s *issuers) holds(k *Key, now time.Time) bool {
 	of := k.token.issuer
 	is := s.byName[of.Issuer]
@@ -165,7 +158,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
-	// the token may be for one of the withdrawn audiences
+	// The token may be for an audience that a reload has removed.
 	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) {
 		return false
 	}
@@ -178,7 +171,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 	})
 }
 
-// tiers returns the tiers of the template that gives a token its rights. s may be nil.
+// tiers returns the tiers of the token's template. s may be nil.
 func (s *issuers) tiers(k *Key) uint8 {
 	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
 		return 0
@@ -191,7 +184,6 @@ func (s *issuers) tiers(k *Key) uint8 {
 	return 0
 }
 
-// verify checks a token's signature and claims, and makes the key that the token stands for.
 func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	t, err := jwt.Parse(credential)
 	if err != nil {
@@ -220,7 +212,7 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 		if role := &is.templates[i]; role.fits(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
-			if _, taken := s.taken[k.ID]; taken { // a key of the store has this id
+			if _, taken := s.taken[k.ID]; taken { // the id belongs to a configured key or to a key of the store
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
@@ -231,9 +223,9 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	return nil, errNoRole
 }
 
-// prove checks a token's signature with the keys of its issuer. A token that newer keys may verify
-// waits for those keys. If they are not fetched in time, prove refuses the token with a 503.
-// Clients retry a 503 but not a 401.
+// prove verifies the signature of a token. If the issuer may have newer keys, prove waits for them.
+// If the newer keys do not arrive in time, the error is a 503, because clients retry a 503 but not
+// a 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -263,8 +255,8 @@ func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, err
 	return claims, print, errInvalid
 }
 
-// same reports whether two templates give the same tokens the rights of the same key. The templates
-// may belong to two configurations.
+// same reports whether two templates give the rights of the same key to the same tokens. The
+// templates may belong to different configurations.
 func (t *template) same(o *template) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
@@ -276,18 +268,16 @@ func (t *template) fits(c jwt.Claims) bool {
 	})
 }
 
-// longestID is the maximum length of a claim in a key's id.
 const longestID = 128
 
-// plainMarks are the characters, apart from ASCII letters and digits, that have no special meaning
-// in logs, pages, queries, paths and patterns. Mail addresses, UUIDs, provider names (colons, bars
-// and slashes) and base64 contain them.
+// plainMarks contains the characters that, like letters and digits, are safe in logs, pages,
+// queries, paths and patterns. Mail addresses, UUIDs, base64 and the ids of identity providers use
+// these characters.
 const plainMarks = "._-@:|+/="
 
-// safeID returns a claim in a form that a key's id may contain, for logs, metrics and limits. It
-// replaces the claim with its hash if the claim is long, could be read as a step up in a path, or
-// has other characters than letters, digits and plainMarks. Distinct claims always have distinct
-// ids.
+// safeID returns a claim in a form that is safe in logs, metrics and limits. It replaces the claim
+// with a hash if the claim is too long, contains "..", or contains characters other than letters,
+// digits and plainMarks. Different claims get different ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -17,12 +17,12 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// provider signs tokens, and is the KeySet with its public keys.
+// provider signs tokens and implements KeySet with its public keys.
 type provider struct {
 	private ed25519.PrivateKey
 	set     *jwt.Set
-	renewed int      // requests for newer keys
-	suspect int      // renewals because of bad signatures
+	renewed int      // number of requests for newer keys
+	suspect int      // number of requests because of wrong signatures
 	newer   *jwt.Set // the result of a fetch
 	pending bool     // the fetch has not returned yet
 }
@@ -67,7 +67,7 @@ func setOf(t testing.TB, public ...ed25519.PublicKey) *jwt.Set {
 	return set
 }
 
-// token signs claims that are valid for an hour from now.
+// token signs claims that are valid for one hour from now. more contains additional claims.
 func (p *provider) token(more string) Credential { return p.until(now.Add(time.Hour), more) }
 
 func (p *provider) until(end time.Time, more string) Credential {
@@ -122,7 +122,7 @@ func TestTokens(t *testing.T) {
 		"a key with dots":        {Credential{key: []byte("one.two.three")}, "", errInvalid},
 		"a key":                  {Credential{key: []byte("secret")}, "plain", nil},
 	} {
-		for range 2 { // verified, and remembered
+		for range 2 { // the second result is cached
 			k, err := r.Find(c.token, now)
 			if err != c.err && (c.err != nil || err != nil) {
 				t.Errorf("%s: %v, want %v", name, err, c.err)
@@ -144,9 +144,9 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenEnds: a verified and remembered token is refused when it has expired, when the clock
-// goes back, and when its key, its template or its issuer is removed. Holds agrees, except that it
-// ignores expiry.
+// TestTokenEnds checks that a cached token is refused when it has expired, when the clock is set
+// back, and when its key, its template or its issuer is removed. Holds must give the same results,
+// except that it ignores expiry.
 func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -202,16 +202,16 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys. The token is refused if
-// the newer keys include none for it, and gets a 503 if they were not fetched in time.
+// TestTokenOfAnUnknownKey checks that a token with plausible claims waits for newer keys. It gets a
+// 401 if the newer keys cannot verify it, and a 503 if they do not arrive in time.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
 	for name, c := range map[string]struct {
 		token         func(p *provider) Credential
-		known         bool // the current set has a key under the kid, which the issuer has replaced
-		comes         bool // a newer set has the key
-		pending, none bool // there is no newer set yet; there is none at all
+		known         bool // the current set has a key with the token's kid, which the issuer has replaced
+		comes         bool // a newer set has the token's key
+		pending, none bool // no newer set has arrived yet; no set has arrived at all
 		err           error
 		asked         int
 	}{
@@ -255,8 +255,8 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfAConfiguredID: a token cannot use up the limits of a configured key by a claim that
-// matches the key's id.
+// TestTokenOfAConfiguredID checks that a token cannot use up the limits of a configured key by
+// means of a claim that equals the key's id.
 func TestTokenOfAConfiguredID(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -284,7 +284,7 @@ func TestSafeID(t *testing.T) {
 	}
 }
 
-// TestTokenDoesNotAllocate checks keys and remembered tokens.
+// TestTokenDoesNotAllocate checks that finding a key or a cached token does not allocate.
 func TestTokenDoesNotAllocate(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -12,45 +12,43 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key holds the rights of a configured key. A key may use everything that the configuration does
-// not exclude. A Key is immutable and belongs to one Ring. A call may keep its Key until the call
-// ends.
+// Key describes what a caller may use. A Key is immutable and belongs to one Ring. A call keeps its
+// Key until the call ends.
 type Key struct {
-	ID string // for the log and for the limits; never empty for a configured key
-	// CacheOwner is the owner of the cached prompts that the key may use, if the cached prompts of
-	// different owners are separated. It is the key itself, or its cache group.
+	ID string
+	// CacheOwner is the owner whose cached prompts the key may use if prompts are cached separately
+	// for each owner. It is the key itself or its cache group.
 	CacheOwner string
-	// Template is the entry that gives a token its rights and limits; nil for a key.
+	// Template is the configured key that gives a token its rights and limits; nil for an API key.
 	Template *config.Key
-	// Tiers has a bit for each tier of deployments that the key lists; 0: it lists none.
+	// Tiers has a bit for each tier of deployments that the key lists. 0: the key lists no tiers.
 	Tiers uint8
-	Class string // class of the key's calls; empty: the first class
+	Class string // class of the key's calls; "": the first class
 
-	weight int // the key's weight when keys take turns; at least 1
+	weight int // weight of the key when keys take turns; at least 1
 
 	bodies config.BodyLimits
 
 	active     bool
-	all        bool // every model
+	all        bool
 	models     map[string]struct{}
-	prefixes   []string          // patterns without their stars
-	operations []string          // nil: every operation
-	expires    []time.Time       // the expiry times of the key's hashes
-	sum        [sha256.Size]byte // the hash by which the key was found
+	prefixes   []string    // model patterns without the trailing star
+	operations []string    // nil: every operation
+	expires    []time.Time // when each hash of the key expires
+	sum        [sha256.Size]byte
 
-	token *token // nil for a key
+	token *token // nil for an API key
 
-	peer *cert.Peer // the client whose certificate identified the key; nil without a certificate
-	mark string     // the mark of that certificate
+	peer *cert.Peer // the client whose certificate identified the key, or nil
+	mark string
 
-	withheld map[string]struct{} // models that the key may not use until its file's models are in force; see Withhold
+	withheld map[string]struct{} // models that the key must not use yet; see Withhold
 }
 
-// token holds the data of the token that a Key stands for.
 type token struct {
 	issuer *config.Issuer
-	role   *template // gives the key its rights
-	print  jwt.Print // thumbprint of the public key that verified the token
+	role   *template
+	print  jwt.Print // thumbprint of the key that verified the token
 	times  jwt.Times
 }
 
@@ -61,7 +59,7 @@ func newConfigured(c *config.Key) *Key {
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
 	}
 	for _, tier := range c.Tiers {
-		k.Tiers |= uint8(1 << max(0, tier)) // a tier above config.MaxTier has no bit
+		k.Tiers |= uint8(1 << max(0, tier)) // a tier above config.MaxTier sets no bit
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")
@@ -77,7 +75,7 @@ func newConfigured(c *config.Key) *Key {
 	return k
 }
 
-// groupOf returns the name of the group that shares a key's cached prompts; empty: none.
+// groupOf returns the group with which a key shares cached prompts, or "".
 func groupOf(c *config.Key) string {
 	if c.CacheGroup == "" {
 		return ""
@@ -85,8 +83,8 @@ func groupOf(c *config.Key) string {
 	return "group " + c.CacheGroup
 }
 
-// Allows reports whether the key may use the model with a canonical id. A key names models exactly
-// or by a pattern that ends with a star. A nil key may use nothing.
+// Allows reports whether the key may use the model with the given canonical id. The patterns in a
+// key are model ids, or prefixes that end with a star. A nil key may not use any model.
 func (k *Key) Allows(model string) bool {
 	if k == nil {
 		return false
@@ -110,13 +108,13 @@ func (k *Key) Allows(model string) bool {
 	return false
 }
 
-// AllowsOp reports whether the key may use the operation, one of the Op constants of package
-// config. A nil key may use nothing.
+// AllowsOp reports whether the key may use an operation, which is one of the Op constants of
+// package config. A nil key may not use any operation.
 func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
 
-// Share returns the key's weight when keys take turns. A nil key has the weight 1.
+// Share returns the weight of the key when keys take turns. A nil key has weight 1.
 func (k *Key) Share() float64 {
 	if k == nil {
 		return 1
@@ -124,7 +122,7 @@ func (k *Key) Share() float64 {
 	return float64(k.weight)
 }
 
-// Bodies returns the key's own limits on bodies; a nil key has none.
+// Bodies returns the key's limits on bodies; a nil key has none.
 func (k *Key) Bodies() (l config.BodyLimits) {
 	if k != nil {
 		l = k.bodies

@@ -12,20 +12,19 @@ import (
 	"strings"
 )
 
-// Prefix starts every key that NewKey makes. Secret scanners can search for it, and keys from
-// elsewhere are unlikely to start with it.
+// Prefix is the prefix of every key from NewKey. Secret scanners can search for it.
 const Prefix = "pstk_"
 
 const (
 	alphabet   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	secretLen  = 43 // 43 of 62 possible characters: 256 bits
-	checkLen   = 6  // 6 of 62 possible characters: 32 bits
+	secretLen  = 43 // 43 characters from an alphabet of 62 have 256 bits
+	checkLen   = 6  // 6 characters from an alphabet of 62 have 35 bits, enough for a CRC-32
 	keyLen     = len(Prefix) + secretLen + checkLen
 	hashPrefix = "sha256:"
 )
 
-// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash
-// is the key's hash, as the configuration holds it. An error comes from the random source.
+// NewKey makes a key from Prefix, 256 random bits and a checksum. hash is the hash for the
+// configuration. The only possible error is an error of the random source.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -39,8 +38,7 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
 		}
 		for _, b := range buf {
-			// The values 62 and 63 are discarded. Wrapped around, they would make two characters
-			// more likely than the others.
+			// Discarding the values 62 and 63 makes all characters equally likely.
 			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
 				key = append(key, alphabet[b])
 			}
@@ -50,18 +48,18 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 	return string(key), Hash(string(key)), nil
 }
 
-// Hash returns the hash of any complete key, as the configuration holds it: "sha256:" and 64
-// hexadecimal digits.
+// Hash returns the hash of a key for the configuration: "sha256:" and 64 hexadecimal digits.
 func Hash(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// guessableLen is the length below which a key cannot have the 128 bits that a fast hash requires.
+// guessableLen is the minimum length of a key. Shorter keys cannot have the 128 bits that a fast
+// hash requires.
 const guessableLen = 20
 
-// Guessable reports whether a key from elsewhere is too short or too uniform to withstand guessing
-// against its hash.
+// Guessable reports whether a key that an operator has chosen is too short or has too few different
+// characters to be stored as a fast hash.
 func Guessable(plain string) bool {
 	different := map[rune]bool{}
 	for _, r := range plain {
@@ -70,8 +68,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey returns an error for a key that could never be used, because no header can carry it, or
-// because it has our prefix but a wrong checksum.
+// CheckKey returns an error for a key that can never be used, because a header cannot contain it,
+// or because it has Prefix and a wrong checksum.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {
@@ -84,8 +82,8 @@ func CheckKey(plain string) error {
 	return nil
 }
 
-// Checksum reports whether plain has the form of a key that NewKey makes, including the checksum.
-// It does not check whether the key exists.
+// Checksum reports whether plain has the format of a key from NewKey and a valid checksum. It does
+// not look up the key.
 func Checksum(plain string) bool { return checksum([]byte(plain)) }
 
 func checksum(key []byte) bool {
@@ -102,7 +100,6 @@ func checksum(key []byte) bool {
 	return bytes.Equal(appendCheck(want[:0], body), key[keyLen-checkLen:])
 }
 
-// appendCheck appends the CRC-32 (IEEE) of body as six digits of base 62.
 func appendCheck(dst, body []byte) []byte {
 	sum := crc32.ChecksumIEEE(body)
 	var digits [checkLen]byte

@@ -27,8 +27,8 @@ func TestNewKey(t *testing.T) {
 	}
 }
 
-// TestKeyFormat checks a fixed key and hash: operators' configurations hold the format, so it must
-// never change.
+// TestKeyFormat compares a key and its hash with constants. Operators' configurations contain
+// hashes, so the format must never change.
 func TestKeyFormat(t *testing.T) {
 	plain, hash, err := newKey(bytes.NewReader(bytes.Repeat([]byte{7, 255, 62, 11}, 64)))
 	if err != nil {
@@ -41,7 +41,7 @@ func TestKeyFormat(t *testing.T) {
 	if plain != wantPlain || hash != wantHash {
 		t.Errorf("key %s, hash %s", plain, hash)
 	}
-	// Known answer of SHA-256 (FIPS 180-2, B.1).
+	// The expected value is from FIPS 180-2, B.1.
 	if got := Hash("abc"); got != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("Hash(abc) = %s", got)
 	}

@@ -2,8 +2,8 @@ package auth
 
 import "bytes"
 
-// credentialNames are the names of query parameters that carry a credential, reduced to lower-case
-// letters and digits.
+// credentialNames contains the names of query parameters that contain a credential, reduced to
+// lower-case letters and digits.
 var credentialNames = map[string]struct{}{
 	"apikey": {}, "key": {}, "xapikey": {}, "accesskey": {},
 	"token": {}, "accesstoken": {}, "apitoken": {}, "authtoken": {}, "bearertoken": {},
@@ -11,15 +11,15 @@ var credentialNames = map[string]struct{}{
 	"secret": {}, "apisecret": {}, "clientsecret": {}, "password": {},
 }
 
-// CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses
-// it: a 401 for a credential, a 400 for a string that cannot be decoded. Both errors are shared and
-// read-only. A parameter is a credential if its name is one of credentialNames, in any spelling:
-// percent escapes are decoded, case and everything but letters and digits are ignored, and a name
-// with brackets (key[], a[token]) is also checked piece by piece. A name or value that is one of
-// our own keys is a credential under any name.
+// CheckQuery returns the *apierr.Error that refuses a query string, or nil. The error is a 401 if
+// the string contains a credential, and a 400 if the string cannot be decoded. The 401 takes
+// precedence, so that an invalid escape does not hide a credential. The errors are shared and
+// read-only.
 //
-// The error for a credential takes precedence over the error for an undecodable escape, so that a
-// broken escape does not hide a credential.
+// A parameter is a credential if its name is one of credentialNames. Before the comparison, the
+// name is percent-decoded and converted to lower case, and all characters except letters and digits
+// are removed. In a name with brackets, such as key[] or a[token], each part is also compared. A
+// name or value in the format of NewKey is always a credential.
 func CheckQuery(query []byte) error {
 	var broken error
 	for len(query) > 0 {
@@ -36,8 +36,8 @@ func CheckQuery(query []byte) error {
 	return broken
 }
 
-// cutPair cuts at the next separator. The semicolon is also a separator: some servers still split
-// at semicolons, so a semicolon must not hide a parameter.
+// cutPair splits a query at the next separator. Semicolons count as separators, because some
+// servers split at them.
 func cutPair(query []byte) (pair, rest []byte) {
 	for i, b := range query {
 		if b == '&' || b == ';' {
@@ -55,24 +55,23 @@ const (
 	pairBroken
 )
 
-// maxName is the maximum number of bytes kept of a reduced name. It exceeds the length of every
-// name in credentialNames.
+// maxName is longer than every name in credentialNames.
 const maxName = 24
 
-// pairScan scans one name=value pair once, decodes it while scanning, and does not allocate.
+// pairScan scans and decodes one name=value pair in a single pass, without allocations.
 type pairScan struct {
 	src []byte
 	pos int
 
-	whole reduced // the complete name
-	piece reduced // the name since the last bracket
-	own   keyScan // one of our own keys, in the name or in the value
+	whole reduced
+	piece reduced // the part of the name after the last opening or closing bracket
+	own   keyScan // searches for a key in the format of NewKey in the name or the value
 }
 
 func (p *pairScan) scan() pairVerdict {
 	inValue, broken := false, false
 	for p.pos < len(p.src) {
-		splits := p.src[p.pos] == '=' && !inValue // an escaped = belongs to the name
+		splits := p.src[p.pos] == '=' && !inValue // an escaped = is part of the name
 		b, ok := p.next()
 		broken = broken || !ok
 		switch {
@@ -103,7 +102,6 @@ func (p *pairScan) scan() pairVerdict {
 	return pairHarmless
 }
 
-// next returns the next byte, decoded. ok is false for a malformed escape.
 func (p *pairScan) next() (b byte, ok bool) {
 	b = p.src[p.pos]
 	p.pos++
@@ -135,7 +133,7 @@ func unhex(b byte) byte {
 	return 0xff
 }
 
-// reduced is the start of a name, reduced to lower-case letters and digits.
+// reduced is the beginning of a name, reduced to lower-case letters and digits.
 type reduced struct {
 	buf  [maxName]byte
 	n    int
@@ -163,8 +161,7 @@ func (r *reduced) isCredential() bool {
 	return ok
 }
 
-// keyScan collects a text that may be one of our own keys. It keeps just enough of the text to
-// decide that.
+// keyScan detects whether a text is a key in the format of NewKey. It stores at most keyLen bytes.
 type keyScan struct {
 	buf [keyLen]byte
 	n   int
@@ -178,7 +175,6 @@ func (k *keyScan) add(b byte) {
 }
 
 func (k *keyScan) found() bool {
-	// The call of checksum makes its argument escape to the heap, so only a text that looks like a
-	// key is copied.
+	// The argument of checksum escapes to the heap, so only a text with Prefix is copied.
 	return k.n == keyLen && string(k.buf[:len(Prefix)]) == Prefix && checksum(bytes.Clone(k.buf[:]))
 }

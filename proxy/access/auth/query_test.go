@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// FuzzQuery compares the scan with net/url. If net/url finds a parameter with the name of a
-// credential, the query must be refused. If net/url can read the query and finds no such parameter,
+// FuzzQuery compares CheckQuery with net/url. If net/url finds a parameter with the name of a
+// credential, the query must be refused. If net/url parses the query and finds no such parameter,
 // the query must pass.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{
@@ -26,7 +26,7 @@ func FuzzQuery(f *testing.F) {
 			value, err2 := url.QueryUnescape(rawValue)
 			if err != nil || err2 != nil {
 				broken = true
-				continue // a broken name may reduce to anything, so either refusal is right
+				continue // a malformed name may reduce to anything, so refusing and accepting are both correct
 			}
 			found = found || isCredentialName(name) || Checksum(value) || Checksum(name)
 		}

@@ -12,27 +12,26 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Ring is the set of keys of one configuration. It is immutable: a reload builds a new Ring. All
-// methods may be called from any goroutine.
+// Ring contains the keys of one configuration. It is immutable: a reload builds a new Ring. Any
+// goroutine may call its methods.
 type Ring struct {
 	byHash map[[sha256.Size]byte]entry
 	ids    map[string]struct{}
 
-	issuers      *issuers      // nil without issuers
-	certificates *certificates // nil if no key names a certificate
-	unknown      error         // the error for an unknown key
+	issuers      *issuers      // nil: no issuers
+	certificates *certificates // nil: no key names a certificate
+	unknown      error
 }
 
-// entry is one hash of a key. A key has several entries while it is being rotated.
+// entry is one hash of a key. A key has more than one hash while it is being rotated.
 type entry struct {
 	key     *Key
 	sum     [sha256.Size]byte
 	expires time.Time // zero: never
 }
 
-// NewRing builds a ring from a configuration's keys and from the issuers that identify callers
-// without a key. The error names the key or the issuer and what to correct. It never contains a
-// hash.
+// NewRing builds a Ring. The error names the key or the issuer and what must be corrected. It never
+// contains a hash.
 func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
@@ -86,11 +85,12 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the key for the credential c, which may be a key or a token. For a key that is
-// unknown, expired or inactive, and for a token without a valid signature, the error is the same
-// 401, shared and read-only. The error is a 503 while an unknown key may be among the keys that
-// have not been read yet. Expiry times are compared with the wall clock of now. Find allocates only
-// for a token that is new to the ring and for a key that is new to its connection.
+// Find returns the Key for a credential, which may be a key or a token. Expiry times are compared
+// with the wall-clock time in now.
+//
+// Errors are shared and read-only. An unknown, expired or inactive key and a token without a valid
+// signature get the same 401. If some keys have not been read yet, an unknown key gets a 503. Find
+// allocates only for a token that is not cached, and for the first key on a connection.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
@@ -119,13 +119,12 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	return e.key, nil
 }
 
-// TakesCertificates reports whether a client can be identified by its certificate.
+// TakesCertificates reports whether any key names a certificate.
 func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
-// FindPeer returns the key that a client's certificate stands for, or nil without an error if no
-// key names the certificate. The error is the 401 of Find, or ErrConflict if two keys name the
-// certificate by different marks. p may be nil. FindPeer allocates only for a connection that is
-// new to the ring.
+// FindPeer returns the Key that names the client's certificate, or nil if no key does. The error is
+// the 401 of Find, or ErrConflict if two keys name the certificate. p may be nil. FindPeer
+// allocates only the first time that a ring is asked about a connection.
 func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
@@ -133,13 +132,16 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.find(p, now)
 }
 
-// Holds reports whether calls of a key that this or another ring found may continue. A reload uses
-// it to decide about the key's running streams. The ring must have an active key with the same id.
-// That key must still have the hash by which the key was found, and at least one hash that has not
-// expired. If a hash is removed, its calls end. Calls of an expired hash may end normally if the
-// key has a newer hash. A token's calls may continue even after the token has expired, as long as
-// its issuer, the public key that verified it and the template of its rights are in force. A
-// certificate's calls may continue as long as its authority and its key are in force.
+// Holds reports whether running calls of a Key may continue under this ring. The Key may come from
+// a different ring. A reload calls Holds for each running stream.
+//
+//   - An API key must exist, be active, and have the hash by which it was found. At least one of
+//     its hashes must not have expired. If a hash is removed, the calls that were admitted with it
+//     therefore end. If only this hash has expired, they may continue.
+//   - A token's issuer, public key and template must still be valid. The token itself may have
+//     expired.
+//   - If the key was found by a certificate, the key must be active, and the authority must still
+//     trust the certificate. The certificate itself may have expired.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)
@@ -159,8 +161,7 @@ func (r *Ring) Holds(found *Key, now time.Time) bool {
 	return false
 }
 
-// Tiers returns the tiers that a key lists in this ring. The key may have been found by another
-// ring.
+// Tiers returns the tiers that a key lists in this ring. The key may come from a different ring.
 func (r *Ring) Tiers(found *Key) uint8 {
 	if found.token != nil {
 		return r.issuers.tiers(found)
@@ -171,7 +172,6 @@ func (r *Ring) Tiers(found *Key) uint8 {
 	return 0
 }
 
-// parseHash reads "sha256:" and 64 hexadecimal digits.
 func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	digits, ok := strings.CutPrefix(s, hashPrefix)
 	if !ok || len(digits) != hex.EncodedLen(len(sum)) {
@@ -183,7 +183,7 @@ func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// earlier returns the earlier of two expiry times; zero means never.
+// earlier returns the earlier of two expiry times. The zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b

@@ -30,8 +30,8 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	return r
 }
 
-// TestFindUnread: until all keys have been read, an unknown key may be valid. Known keys are
-// accepted or refused at once.
+// TestFindUnread checks that an unknown key gets a 503 until all keys have been read. Known keys
+// must be accepted or refused immediately.
 func TestFindUnread(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {
@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 		{plain: "lasting", id: "lasting"},
 		{plain: "new", id: "rotated"},
 		{plain: "later", id: "rotated"},
-		{plain: "later", at: now.Add(time.Hour)}, // the key expires before this hash does
+		{plain: "later", at: now.Add(time.Hour)}, // the key expires earlier than this hash
 		{plain: "old"},
 		{plain: "expired"},
 		{plain: "expired", id: "expired", at: now.Add(-1)},
@@ -89,7 +89,7 @@ func TestFind(t *testing.T) {
 		{plain: own[:len(own)-1]},
 		{plain: own + "x"},
 		{plain: Prefix},
-		{plain: Prefix + "mine"}, // our prefix without our checksum
+		{plain: Prefix + "mine"}, // Prefix without a valid checksum
 	} {
 		at := c.at
 		if at.IsZero() {

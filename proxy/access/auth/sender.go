@@ -8,30 +8,25 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Sender is the connection that a request was received on. The zero Sender is a connection about
-// which nothing is known.
+// Sender describes the connection on which a request arrived. The zero Sender is valid.
 type Sender struct {
-	Peer *cert.Peer // the client that the connection's certificate identifies; nil without a certificate
-	Last *LastKey   // nil: nothing is remembered
+	Peer *cert.Peer // nil: the client has not presented a certificate
+	Last *LastKey   // nil: keys are not cached
 }
 
-// longestKept is the maximum length of a header value that a connection remembers. Tokens are
-// longer.
 const longestKept = 128
 
-// LastKey is the last key that was presented on a connection, as sent in the header, and the key's
-// hash. Clients present the same key with each request, and reading and hashing the key cost more
-// than the rest of the look-up. LastKey remembers no ring's decision about the key, because a
-// decision may become outdated. The zero LastKey is ready for use. A LastKey belongs to one
-// connection, ends with it, and is not safe for concurrent use.
+// LastKey caches the last key that was presented on a connection, and the key's hash. Clients send
+// the same key with each request, and hashing the key costs more than the look-up. LastKey does not
+// cache the result of the look-up, because a reload may change it. The zero LastKey is ready for
+// use. A LastKey is not safe for concurrent use.
 type LastKey struct {
-	value []byte // the header's value
-	key   []byte // within value
+	value []byte
+	key   []byte // a subslice of value
 	sum   [sha256.Size]byte
 	in    header
 }
 
-// header identifies the header that carried a key.
 type header uint8
 
 const (
@@ -47,9 +42,8 @@ func (l *LastKey) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (l *LastKey) GoString() string { return "redacted" }
 
-// recall returns the credential of a request if it is the connection's last key. The comparison
-// takes constant time, because a proxy may send the requests of several clients on one connection.
-// l may be nil.
+// recall returns the credential of a request if it is the cached key. The comparison takes constant
+// time, because a proxy may send requests from different clients on one connection. l may be nil.
 func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
 	if l == nil || l.in == inNone {
 		return c, false

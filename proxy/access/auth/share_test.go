@@ -6,7 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestShare: a key's share is its weight in the file; a call without a key has 1.
+// TestShare checks that a key's share is its configured weight, and that a call without a key has
+// weight 1.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		key  *Key

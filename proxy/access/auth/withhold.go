@@ -2,12 +2,11 @@ package auth
 
 import "iter"
 
-// Withhold removes rights to the given models from r's keys. A key loses its right to a model if
-// the key with the same id in the previous ring had no such right. A reload calls Withhold for keys
-// that take effect before their file's models, or without them. The reason is that a right to a
-// model in the next file is not a right to the model that now runs under the same name. For the
-// same reason a key gets no tier that it did not list before. Withhold does not affect removed keys
-// and rights that become narrower. It must be called before r is shared.
+// Withhold removes rights that r's keys did not have in the previous ring: rights to the given
+// models, and tiers. A reload calls it if the keys in a file take effect before the models in the
+// same file, or without them. A model or a tier in the file may mean something different from the
+// running model or tier of the same name. If the file removes rights or keys, this takes effect
+// immediately. Withhold must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
@@ -15,7 +14,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // in the next file the number may belong to another tier
+			k.Tiers &= tiersOf(old[k.ID]) // in the new file, the number of the tier may denote other deployments
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {
@@ -29,8 +28,6 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 }
 
-// all yields every key of r once for each of its hashes, and the keys that give tokens their
-// rights.
 func (r *Ring) all() iter.Seq[*Key] {
 	return func(yield func(*Key) bool) {
 		for _, e := range r.byHash {
@@ -51,7 +48,6 @@ func (r *Ring) all() iter.Seq[*Key] {
 	}
 }
 
-// tiersOf returns the tiers that a key lists. k may be nil.
 func tiersOf(k *Key) uint8 {
 	if k == nil {
 		return 0

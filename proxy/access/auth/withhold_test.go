@@ -6,8 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestWithhold: until a file's models are in force, its keys may lose rights, but do not gain
-// rights to models that the file changes.
+// TestWithhold checks keys that are applied before the models in the same file. They may lose
+// rights, but must not gain rights to models that the file changes.
 func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *Ring {
 		t.Helper()
@@ -27,11 +27,11 @@ func TestWithhold(t *testing.T) {
 		key, model string
 		want       bool
 	}{
-		{"guest", "chat", false}, // widened, and the model is a different one
+		{"guest", "chat", false}, // the key gains a right to a changed model
 		{"guest", "small", false},
-		{"guest", "tools", true}, // widened, for an unchanged model
-		{"team", "chat", true},   // had the right before
-		{"team", "small", false}, // narrowed
+		{"guest", "tools", true}, // the key gains a right to an unchanged model
+		{"team", "chat", true},   // the key already had this right
+		{"team", "small", false}, // the key loses the right
 	} {
 		for _, e := range next.byHash {
 			if e.key.ID == c.key && e.key.Allows(c.model) != c.want {
@@ -41,8 +41,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// TestWithholdTiers: a key gets no tier in use that it did not list before, because the next file
-// may number the tiers differently.
+// TestWithholdTiers checks that a key does not get a tier that it did not list before, because the
+// new file may number the tiers differently.
 func TestWithholdTiers(t *testing.T) {
 	ring := func(tiers ...int) *Ring {
 		t.Helper()

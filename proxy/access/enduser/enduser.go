@@ -1,15 +1,15 @@
-// Package enduser identifies the people who use clients' applications. A key often belongs to an
-// application, and only the application knows which person a request is for. The application can
-// name that person in a header, or in the request members that the APIs define for this purpose.
+// Package enduser identifies the end users of clients' applications. A key often belongs to an
+// application, and only the application knows for which person it sends a request. The application
+// can name that person in a header, or in the members of the request body that the APIs define for
+// this purpose.
 //
-// The edge does not need the name itself, so it keeps a keyed hash: an HMAC with SHA-256 under the
-// configuration's secret, cut to 16 bytes. The holder of the secret can compute the hash of a known
-// end user. The hashes alone identify no end user, and without the secret nobody can even test a
-// guessed name.
+// The edge does not need the actual name. It uses a keyed hash: an HMAC-SHA256 with the configured
+// secret, truncated to 16 bytes. An operator who knows the secret can compute the hash of an end
+// user. A person who does not know the secret cannot test whether a guessed name belongs to a hash.
 //
-// A request never fails because of such a header or member. A value that is not a string, is empty
-// or is longer than MaxID names no end user. A duplicate member or header names none either,
-// because two readers could read it differently.
+// A header or member that names an end user never makes a request fail. The edge ignores a value
+// that is not a string, is empty, or is longer than MaxID. It also ignores a header or member that
+// occurs twice, because another program may use the other occurrence.
 package enduser
 
 import (
@@ -25,17 +25,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxID is the maximum length in bytes of an end user's id. The APIs allow 64 to 256.
+// MaxID is the maximum length of an end user's id in bytes. The APIs allow 64 to 256.
 const MaxID = 512
 
-// Namer computes the names of the end users of one configuration. It may be used from any
-// goroutine.
+// Namer computes the hashes of the end users of one configuration. Any goroutine may use it.
 type Namer struct {
 	header  string
-	readers sync.Pool // of *reader
+	readers sync.Pool
 }
 
-// reader holds the buffers for finding and naming the end user of one request.
 type reader struct {
 	doc  jsonx.Doc
 	mac  hash.Hash
@@ -43,7 +41,7 @@ type reader struct {
 	sum  [sha256.Size]byte
 }
 
-// New returns the namer of a configuration, or nil if end users are not configured.
+// New returns the Namer of a configuration, or nil if end users are not configured.
 func New(c *config.EndUsers) *Namer {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
@@ -54,17 +52,17 @@ func New(c *config.EndUsers) *Namer {
 	}}}
 }
 
-// Header returns the name of the header that names the end user; empty: none.
+// Header returns the name of the header that identifies the end user, or "".
 func (n *Namer) Header() string { return n.header }
 
-// Of returns the name of a request's end user. Only a JSON body can name an end user. The result is
-// zero if the request names none.
+// Of returns the hash of a request's end user, or zero if the request does not name an end user.
+// Apart from the header, only a JSON body can name the end user.
 func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
 	r := n.readers.Get().(*reader)
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy has added a line, so it is unclear which line is valid
+		case len(lines) > 1: // a proxy may have added a header, so it is unclear which header is right
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])
@@ -73,7 +71,6 @@ func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser
 	return r.name(r.find(body))
 }
 
-// name returns the keyed hash of an id.
 func (r *reader) name(id []byte) (name observe.EndUser) {
 	if len(id) == 0 || len(id) > MaxID {
 		return name
@@ -84,10 +81,11 @@ func (r *reader) name(id []byte) (name observe.EndUser) {
 	return name
 }
 
-// members lists the members in which the dialects name an end user, in order of preference.
+// members and inMetadata list the body members that name an end user in any of the dialects, in
+// order of preference.
 var members, inMetadata = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
 
-// find returns the id in a body, or nil. The id borrows the body's bytes.
+// find returns the id in a body, or nil. The id is valid until find is called again.
 func (r *reader) find(body []byte) []byte {
 	defer r.doc.Reset()
 	if len(body) == 0 || r.doc.Parse(body, jsonx.Options{Record: 2, MaxNodes: maxNodes}) != nil {
@@ -114,8 +112,8 @@ func (r *reader) find(body []byte) []byte {
 	return nil
 }
 
-// longestID is the maximum length of an id in JSON: in quotes, with each byte escaped.
+// longestID is the maximum length of an id in JSON, including quotes and with every byte escaped.
 const longestID = 6*MaxID + 2
 
-// maxNodes limits the memory for a body with many members.
+// maxNodes limits the memory that a body with many members may use.
 const maxNodes = 1 << 16

@@ -16,8 +16,7 @@ import (
 
 const secret = "a-secret-of-enough-characters-for-it"
 
-// hashOf returns the hash that an operator computes with: printf %s ID | openssl dgst -sha256 -hmac
-// SECRET | head -c 32
+// hashOf returns the output of: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
 func hashOf(id string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id))
@@ -28,7 +27,7 @@ func namer(header string) *Namer {
 	return New(&config.EndUsers{Secret: secret, Header: header})
 }
 
-// TestOf: the first place that names an end user counts, and malformed values name none.
+// TestOf checks which header or member names the end user, and that malformed values are ignored.
 func TestOf(t *testing.T) {
 	long := strings.Repeat("x", MaxID)
 	for _, c := range []struct{ name, header, body, want string }{
@@ -67,7 +66,7 @@ func TestOf(t *testing.T) {
 		} else {
 			want = observe.EndUser{}.String()
 		}
-		for range 2 { // nothing is left over from the previous request
+		for range 2 { // the reader must not contain data of the previous request
 			if got := n.Of(h, []byte(c.body)).String(); got != want {
 				t.Errorf("%s: %s, want that of %q", c.name, got, c.want)
 			}
@@ -89,7 +88,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestSecretsDiffer: a different secret gives different names.
+// TestSecretsDiffer checks that a different secret yields a different hash.
 func TestSecretsDiffer(t *testing.T) {
 	h, body := new(fasthttp.RequestHeader), []byte(`{"user":"alice"}`)
 	a := namer("").Of(h, body)
@@ -98,7 +97,7 @@ func TestSecretsDiffer(t *testing.T) {
 	}
 }
 
-// TestAllocs: naming an end user does not allocate once the readers are warm.
+// TestAllocs checks that Of does not allocate once the pool has readers.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector empties pools")
@@ -109,7 +108,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzOf: no body or header causes a failure, and each named end user has an id of a legal length.
+// FuzzOf checks that no body or header causes a failure, and that each hash belongs to an id of
+// valid length.
 func FuzzOf(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))

@@ -9,7 +9,7 @@ import (
 	"penstock/config/money"
 )
 
-// Cost is the usage of calls: tokens, and their price under the models' pricing.
+// Cost is an amount of tokens and their price.
 type Cost struct {
 	Tokens int64
 	Spend  money.Amount
@@ -20,22 +20,21 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// Budget counts what a key uses in each day and month, in UTC. A Budget also holds the expected use
-// of running calls. The limits may change from call to call. Its methods may be called from any
-// goroutine.
+// Budget counts the use of a key on each day and in each month, in UTC. It also counts the expected
+// use of running calls. The limits may change with each call. Any goroutine may call its methods.
 type Budget interface {
 	// Hold holds the expected use of a call. The caller must pass held to Settle.
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
-	// Settle replaces the amount that was held for a call by the amount that the call has used.
+	// Settle charges the use of a call instead of the held amount.
 	Settle(held Held, used Cost, now time.Time)
-	// Used returns the known use in a period, without the amounts that running calls hold.
+	// Used returns the known use in a period, excluding the amounts that running calls hold.
 	Used(period int, now time.Time) Cost
 }
 
-// Held is the amount that a call holds of a budget.
+// Held is the amount of a budget that a call holds.
 type Held struct {
 	In [Periods]Cost
-	// the numbers of the periods in which the call holds an amount; 0: it holds nothing
+	// the number of the period; 0: the call holds nothing in this kind of period
 	At [Periods]int64
 }
 
@@ -46,7 +45,7 @@ const (
 	Periods
 )
 
-// PeriodOf returns the number of a period, and the time at which the next period starts.
+// PeriodOf returns the number of the period that contains now, and when the next period starts.
 func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	now = now.UTC()
 	y, m, d := now.Date()
@@ -57,7 +56,7 @@ func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	return renews.Unix() / (24 * 3600), renews
 }
 
-// OfPeriod returns a period's budgets of tokens and of money; 0: no budget.
+// OfPeriod returns the budgets of a period; zero means no budget.
 func OfPeriod(l *config.KeyLimits, period int) Cost {
 	if period == Month {
 		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
@@ -65,15 +64,14 @@ func OfPeriod(l *config.KeyLimits, period int) Cost {
 	return Cost{int64(l.TokensPerDay), l.SpendPerDay}
 }
 
-// Used returns what a key has used in the current day and month.
+// Used returns how much a key has used in the current day and in the current month.
 type Used func(id string, now time.Time) [Periods]Cost
 
-// localBudget is a key's budget at this edge.
 type localBudget struct {
 	mu   sync.Mutex
 	held Cost
 	used [Periods]Cost
-	at   [Periods]int64 // the numbers of the periods
+	at   [Periods]int64
 }
 
 func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
@@ -84,8 +82,7 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// rollOver starts the periods that contain now, if they are later than the current periods. If the
-// clock is set back, the later period stays until the clock reaches it again.
+// rollOver starts new periods. If the clock was set back, the period does not change.
 func (b *localBudget) rollOver(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
@@ -94,7 +91,6 @@ func (b *localBudget) rollOver(now time.Time) {
 	}
 }
 
-// Hold implements Budget.
 func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,20 +108,19 @@ func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (h
 	return Held{In: [Periods]Cost{Day: expected}}, allowed
 }
 
-// refusal describes the refusal of a call by a period's budget.
 func (b *localBudget) refusal(p int, budget, expected Cost) Refused {
 	return Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}
 }
 
-// freed reports whether the call would be admitted if the running calls ended without using
+// freed reports whether the call would be admitted if all running calls ended without using
 // anything.
 func (b *localBudget) freed(p int, budget, expected Cost) bool {
 	return (budget.Tokens == 0 || !over(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
 		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// over reports whether a call exceeds a budget. A call that is expected to use more than the
-// complete budget is admitted if the budget is unused and no call holds any of it.
+// over reports whether a call exceeds a budget. If nothing is used or held, it admits even a call
+// that needs more than the whole budget.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -137,7 +132,6 @@ func overSpent(used, held, expected, budget money.Amount) bool {
 	return !used.Less(budget) || budget.Less(used.Plus(held).Plus(expected))
 }
 
-// Settle implements Budget.
 func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +142,6 @@ func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	}
 }
 
-// Used implements Budget.
 func (b *localBudget) Used(period int, now time.Time) Cost {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +149,6 @@ func (b *localBudget) Used(period int, now time.Time) Cost {
 	return b.used[period]
 }
 
-// add adds usage that other edges, or this edge before, have counted.
 func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,16 +161,18 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 // Refused describes why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost
-	Freed                  bool // running calls hold the missing amount and may give it back
+	Freed                  bool // whether running calls hold the missing amount and may return it
 
-	// Parted means that this edge may grant no more than Part of the remaining budget until it
-	// knows the usage at the fleet's other edges. Wait is the expected time until then, if known.
+	// Parted is true if this edge may grant only Part of the remaining budget, because it does not
+	// yet know the use at the other edges. Wait is how long this restriction will last, if that is
+	// known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration
 }
 
-// Exhausted returns the refusal by a budget of tokens or of money.
+// Exhausted returns the Decision if a budget refuses a call. spend is true for a budget of money
+// and false for a budget of tokens.
 func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	_, renews := PeriodOf(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}

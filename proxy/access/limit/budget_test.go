@@ -29,7 +29,8 @@ func spend(t testing.TB, s string) money.Amount {
 	return a
 }
 
-// TestBudgets: each refusal names the budget, its size, what was used, and when it renews.
+// TestBudgets checks that a refusal states the budget's name, size and use, and when the budget
+// renews.
 func TestBudgets(t *testing.T) {
 	now := time.Now()
 	_, tomorrow := PeriodOf(Day, now)
@@ -73,8 +74,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetLevels: the level of a key's budget is the key's usage, without what running calls
-// hold. The level starts at zero in each period.
+// TestBudgetLevels checks that the level of a budget is the key's use, excluding the amounts that
+// running calls hold, and that it starts at zero in each period.
 func TestBudgetLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
@@ -106,10 +107,10 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 	}
 }
 
-// TestPeriods: days and months are in UTC, no matter which zone a time has.
+// TestPeriods checks that days and months are in UTC, whatever the time zone of the argument.
 func TestPeriods(t *testing.T) {
 	day, renews := PeriodOf(Day, evening)
-	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // December there
+	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // already December in this time zone
 	if want := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC); renews != want || renewsMonth != want {
 		t.Errorf("the day and month renew at %s and %s, want %s", renews, renewsMonth, want)
 	}
@@ -120,8 +121,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestBudgetBegins: a budget starts with the earlier usage, even if a later reload adds the budget,
-// or removes it and adds it again.
+// TestBudgetBegins checks that a budget starts with the use so far, even if a reload has added the
+// budget, or has removed it and added it again.
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}
@@ -159,8 +160,8 @@ func TestBudgetBegins(t *testing.T) {
 	}
 }
 
-// TestBudgetIsExact: in any sequence of calls, the usage plus the expected usage of running calls
-// never exceeds the budget when a call is admitted. A call that fits is admitted.
+// TestBudgetIsExact checks that whenever a call is admitted, the use plus the expected use of
+// running calls does not exceed the budget. A call that fits must be admitted.
 func TestBudgetIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := evening

@@ -16,32 +16,31 @@ const (
 // Decision is the result of checking a limit.
 type Decision struct {
 	OK        bool
-	LimitName string // the limit that refused, one of the constants above; "" if OK
-	Group     string // the group whose limit refused; "": the key's own limit
-	// Unavailable means that no decision is possible: the fleet's store is lost, and the configuration
-	// says to refuse calls.
+	LimitName string // name of the limit that refused; "" if OK
+	Group     string // group whose limit refused; "": the key's limit refused
+	// Unavailable is true if the fleet's store cannot be reached and the configuration refuses
+	// calls in this case.
 	Unavailable bool
-	RetryAfter  time.Duration // if refused: the time after which a retry makes sense, above zero
-	Limit       int64         // if refused: the configured limit; 0 for money
-	Quota       *Quota        // set if a budget refused
+	RetryAfter  time.Duration
+	Limit       int64
+	Quota       *Quota // non-nil if a budget refused
 }
 
-// Quota describes a budget that has refused a call. Its texts are numbers of tokens or decimal
-// amounts of money.
+// Quota describes a budget that has refused a call. Its strings are token counts or decimal amounts
+// of money.
 type Quota struct {
 	Limit, Used string
-	// Remaining is the unused amount, and Needed is how much the call may need. Both are empty if
-	// the budget is used up.
+	// Remaining is the unused amount, and Needed is the amount that the call may need. If the
+	// budget is used up, both are empty.
 	Remaining, Needed string
-	// the share of Remaining that this edge may grant now; empty: all of it
+	// part of Remaining that this edge may grant; "": all of it
 	Part   string
-	Held   bool      // running calls may give back the missing amount at any time
-	Renews time.Time // when the next period starts
+	Held   bool // whether running calls may return the missing amount
+	Renews time.Time
 }
 
-// allowed is the decision if a limit has room or is not set.
 var allowed = Decision{OK: true}
 
-// concurrencyRetry is the Retry-After for a call that must wait until another call ends, because
-// nobody knows when that will be.
+// concurrencyRetry is the Retry-After of a call that must wait until another call ends. It is not
+// known when that will be.
 const concurrencyRetry = time.Second

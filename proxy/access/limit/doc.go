@@ -1,48 +1,47 @@
-// Package limit enforces limits on keys, bodies, retries and guesses. It only decides and counts.
-// It does no I/O, and gets the time as an argument.
+// Package limit enforces limits on keys, bodies, retries and guesses. It only counts and decides.
+// It does no I/O, and receives the time as an argument.
 //
-// The package has six limits:
+// The limits are:
 //
-//   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
-//     rate.go, tokens.go). Answers show what is left of the first two (level.go).
-//   - Groups: the same limits for all keys of a group together (config.Group). A call counts for
-//     its key and for the key's group.
-//   - Budgets: what a key may use in a day and a month, in tokens and in money (budget.go).
-//   - Memory: the bytes of request bodies (memory.go).
-//   - Retries: the proportion of second attempts in the traffic (retries.go).
+//   - Keys: requests per minute, tokens per minute and concurrency of each API key (key.go,
+//     rate.go, tokens.go). Response headers show the remaining requests and tokens (level.go).
+//   - Groups: the same limits, shared by all keys in a group (config.Group). A call counts against
+//     its key's limits and its group's limits.
+//   - Budgets: what a key may use in a day and in a month, in tokens and in money (budget.go).
+//   - Memory: the bytes of request bodies and of engine responses (memory.go).
+//   - Retries: how many retries there are in proportion to calls (retries.go).
 //   - Guesses: how often an address may send a wrong admin token (guesses.go).
 //
 // # Design
 //
-// Requests per minute use the generic cell rate algorithm: one timestamp per key, moved forward by
-// compare-and-swap. The algorithm is exact under concurrency, costs a few nanoseconds, and returns
-// the time until the next request is allowed. The maximum burst is the limit for one minute: in any
-// period of length t, a key gets at most its limit plus t times its rate.
+// Requests per minute use the generic cell rate algorithm (GCRA): one timestamp for each key,
+// advanced by compare-and-swap. It is exact under concurrency, costs a few nanoseconds, and returns
+// the time until the next request is allowed. The maximum burst is the limit of one minute. In any
+// period of length t, a key gets at most one minute's limit plus t times its rate.
 //
-// The number of tokens is known only when a call ends. So a call first holds an estimate. When it
-// ends, it is charged for the tokens that it used. Held amounts do not decay, but charged amounts
-// do. The obvious design would charge the estimate at once and refund the difference at the end.
-// That cannot be correct with one timestamp, because time pays off the estimate during a long call.
-// A refund then either gives the same tokens twice or, if made safe, gives nothing back, so the
-// limit would apply to estimates. Held and charged amounts change together, under a mutex of the
-// key.
+// The number of tokens is known only when a call ends. A call therefore holds an estimate until it
+// ends, and is then charged for the tokens that it used. Charges decrease over time, but held
+// amounts do not. The obvious alternative is to charge the estimate at the start and to refund the
+// difference at the end. A single timestamp cannot implement this correctly, because the charged
+// estimate decreases during a long call. The refund then either grants the same tokens twice or
+// grants nothing, in which case the limit would apply to estimates. Held and charged amounts change
+// together, under the key's mutex.
 //
-// A call with an estimate above the limit holds the complete limit. It is admitted when no other
-// call of its key runs. When it ends, it is charged in full, so the next call waits. Refusing it
-// instead would make no sense, because no Retry-After could be long enough.
+// A call whose estimate exceeds the limit holds the whole limit. It is admitted when no other call
+// of its key is running. When it ends, it is charged in full, so the next call must wait.
 //
-// A budget does not refill during its period. It counts the same amounts as usage
-// (proxy/telemetry/observe), so it starts from the usage so far. After a restart it starts from the
-// usage in the ledger. If a reload gives a key a budget, it starts from the key's usage until then.
+// A budget does not refill during its period. It counts the same amounts as
+// proxy/telemetry/observe. After a restart it starts from the use in the ledger, and after a reload
+// from the key's use so far.
 //
-// State belongs to the id of a key and outlives reloads. The values of the limits belong to the
-// configuration. Keys.Bind combines the two without changing either, so a failed reload has changed
-// nothing. State is kept in nanoseconds, not in requests or tokens. Thus, when a limit changes, a
-// key that had used a third of its minute has still used a third.
+// State belongs to a key id and survives reloads. The values of the limits belong to the
+// configuration. Keys.Bind combines both without changing either, so a failed reload has no effect.
+// State is counted in nanoseconds of a minute, not in requests or tokens. If a limit changes, a key
+// that had used a third of its minute has still used a third.
 //
-// A group has state and limits like a key, under an id that no key has. Its budget starts from the
-// usage of its current keys.
+// A group has state and limits like a key, under an id that no key can have. Its budget starts from
+// the use of its current keys.
 //
-// A single edge counts for itself. The edges of a fleet divide the limits (config.Fleet), or share
-// them through an Account and a SharedBudget.
+// An edge that does not belong to a fleet counts locally. The edges of a fleet divide the limits
+// (config.Fleet), or share them through an Account and a SharedBudget.
 package limit

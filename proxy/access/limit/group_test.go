@@ -9,7 +9,7 @@ import (
 	"penstock/config/money"
 )
 
-// inGroup returns two keys of a group, and one without a group.
+// inGroup returns two keys in a group, and one key that is in no group.
 func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
 	bound := k.Bind([]config.Key{
 		{ID: "a", Group: "g", Limits: own}, {ID: "b", Group: "g", Limits: own}, {ID: "alone", Limits: own},
@@ -17,8 +17,8 @@ func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alo
 	return bound["a"], bound["b"], bound["alone"]
 }
 
-// TestGroupTakes: the keys of a group share its requests per minute, and a request that the group
-// refuses is not taken from the key.
+// TestGroupTakes checks that the keys of a group share its requests per minute, and that the key is
+// not charged for a request that the group refuses.
 func TestGroupTakes(t *testing.T) {
 	now := time.Now()
 	a, b, alone := inGroup(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
@@ -54,8 +54,9 @@ func TestGroupTakes(t *testing.T) {
 	}
 }
 
-// TestGroupReserves: a call that the group refuses holds nothing of its key, and a call that ends
-// releases the amounts that it held of the key and the group.
+// TestGroupReserves checks calls of a key in a group. A call that the group refuses must not hold
+// an amount of its key. A call that ends must release the amounts that it holds of its key and of
+// its group.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -92,7 +93,8 @@ func TestGroupReserves(t *testing.T) {
 	}
 }
 
-// TestGroupBudgetBeginsWithItsKeys: what a group's keys used before a restart counts.
+// TestGroupBudgetBeginsWithItsKeys checks that a group's budget includes what its keys used before
+// a restart.
 func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -113,8 +115,8 @@ func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	}
 }
 
-// TestGroupOfTokens: callers with tokens share the group of the key whose rights they have, across
-// reloads.
+// TestGroupOfTokens checks that callers with tokens belong to the group of the key whose rights
+// they have, even after reloads.
 func TestGroupOfTokens(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -138,7 +140,7 @@ func TestGroupOfTokens(t *testing.T) {
 	}
 }
 
-// accounts counts the requests of each account, and allows one for each.
+// accounts counts the requests of each account, and allows one for each account.
 type accounts map[string]int
 
 type oneRequest struct {

@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// Guesses limits how often each address may guess a secret. An address has guessBurst tries and
-// gets one more every guessEvery. While an address has no tries, the caller must not compare any
-// secret from it, because a comparison would be another guess. The secrets are too long to be
-// guessed at any rate. The limit keeps guesses cheap for the edge and makes them visible. The zero
-// value is ready to use. Guesses is safe for concurrent use.
+// Guesses limits how often an address may guess a secret. An address has guessBurst tries and gets
+// one more every guessEvery. While an address has no tries left, the caller must not check its
+// secret. The secrets are too long to be guessed anyway. The limit keeps guesses cheap for the edge
+// and makes them visible to operators. The zero value is ready for use, and any goroutine may use
+// it.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
 }
 
-// tries is how many guesses an address has left.
+// tries is the number of tries that an address had left at a given time.
 type tries struct {
 	left float64
-	at   time.Time // the time at which left was computed
+	at   time.Time
 }
 
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is the maximum number of remembered addresses. A further address replaces one that
-	// has all of its tries back or, if there is none, any address.
+	// guessers is the maximum number of remembered addresses. If the maximum is reached, a new
+	// address replaces all addresses that have regained all of their tries. If no address has, it
+	// replaces an arbitrary one.
 	guessers = 4096
 )
 
-// guesserOf returns the address that the tries of a are counted under. An IPv6 address counts as
-// its /64 network, because a host can use any address in that network.
+// guesserOf returns the address under which a is counted. An IPv6 address counts as its /64
+// network, because a host can use any address in that network.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -42,7 +43,7 @@ func guesserOf(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Wait returns how long the address a has to wait for its next try, or 0 if it may try now.
+// Wait returns how long an address must wait for its next try, or 0 if it need not wait.
 func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,7 +54,7 @@ func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	return 0
 }
 
-// Wrong records a wrong guess by the address a. It reports whether that was the address's last try.
+// Wrong records a wrong guess. It reports whether the address has used its last try.
 func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,12 +74,10 @@ func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	return left < 1
 }
 
-// by returns how many tries are left at the time now.
 func (t tries) by(now time.Time) float64 {
 	return min(guessBurst, t.left+float64(now.Sub(t.at))/float64(guessEvery))
 }
 
-// forget removes an address to make room for another.
 func (g *Guesses) forget(now time.Time) {
 	some := netip.Addr{}
 	for a, t := range g.tries {

@@ -7,25 +7,24 @@ import (
 	"penstock/config"
 )
 
-// keyState is the usage of a key. The usage belongs to the key's id and outlives every
-// configuration.
+// keyState is the use of a key. It belongs to the id of the key and survives reloads.
 type keyState struct {
 	requests gcra
 	tokens   tokenAccount
 	running  atomic.Int64
-	reading  atomic.Int64 // bytes of memory
-	replies  atomic.Int64 // bytes of memory
-	waiting  atomic.Int64 // WebSocket messages that wait to become calls
+	reading  atomic.Int64 // bytes in request bodies that are being read
+	replies  atomic.Int64
+	waiting  atomic.Int64 // number of WebSocket messages that wait to become calls
 
-	conversations atomic.Int64 // bytes of memory
-	shared        Account      // nil: this edge counts by itself
-	budget        Budget       // nil while the key has none
+	conversations atomic.Int64
+	shared        Account // nil: this edge counts locally
+	budget        Budget  // nil: the key has no budget
 
-	members atomic.Pointer[[]string] // if this is a group: the ids of its keys; otherwise nil
+	members atomic.Pointer[[]string] // ids of the group's keys; nil: not a group
 }
 
-// usedBy returns a function that reports what the key has used. A group's usage is the sum over its
-// keys.
+// usedBy returns a Used that reports the use of this key or group. The use of a group is the sum of
+// the uses of its keys.
 func (s *keyState) usedBy(of Used) Used {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
 		ids := s.members.Load()
@@ -41,35 +40,34 @@ func (s *keyState) usedBy(of Used) Used {
 	}
 }
 
-// Key is the state of one key under the limits of one configuration. Its methods may be called from
-// any goroutine.
+// Key combines the state of a key with the limits of one configuration. Any goroutine may call its
+// methods.
 type Key struct {
 	state  *keyState
 	epoch  time.Time
 	limits config.KeyLimits
-	budget Budget // nil without one
+	budget Budget // nil: no budget
 
-	group     *Key   // the group whose limits the key shares with other keys; nil without a group
-	groupName string // the name of that group
+	group     *Key // nil: no group
+	groupName string
 }
 
-// since converts now to the clock of keyState. In production both times have a monotonic reading,
-// so a step of the wall clock has no effect.
+// since converts now to the clock of keyState. In production, both times have a monotonic clock
+// reading, so a step of the wall clock has no effect.
 func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
-// Reading returns the counter of the memory that the key's incomplete bodies use, in bytes.
+// Reading returns the counter of bytes in the key's request bodies that are being read.
 func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
 
-// Replies returns the counter of the memory that engines' replies to the key's calls use, in bytes.
+// Replies returns the counter of bytes in engine responses to the key's calls.
 func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
 
-// Conversations returns the counter of the memory that the key's WebSocket conversations use, in
-// bytes.
+// Conversations returns the counter of bytes in the key's WebSocket conversations.
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
-// Wait counts a message that waits to become a call, or refuses it. A key may have as many waiting
-// messages as concurrent calls, because further messages would only use memory until they are
-// refused. StopWaiting ends the wait.
+// Wait counts a WebSocket message that waits to become a call, or refuses it. A key may have as
+// many waiting messages as concurrent calls. Additional messages would only use memory until they
+// are refused. StopWaiting ends the wait.
 func (k *Key) Wait() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
@@ -79,11 +77,11 @@ func (k *Key) Wait() Decision {
 	return allowed
 }
 
-// StopWaiting uncounts a message that Wait has counted.
+// StopWaiting ends a wait that Wait has allowed.
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
-// Take takes one of the requests per minute of the key and of its group. A refused request takes
-// nothing.
+// Take charges one request against the requests per minute of the key and of its group. If either
+// of them refuses, neither is charged.
 func (k *Key) Take(now time.Time) Decision {
 	d := k.take(now)
 	if !d.OK || k.group == nil {
@@ -100,7 +98,6 @@ func (k *Key) Take(now time.Time) Decision {
 	return k.byGroup(d)
 }
 
-// byGroup returns a refusal as a refusal by a limit of the key's group.
 func (k *Key) byGroup(d Decision) Decision {
 	d.Group = k.groupName
 	return d
@@ -117,13 +114,14 @@ func (k *Key) take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key. It takes a slot of the key's concurrency, and holds the
-// expected use of the key's tokens per minute and budgets. It does the same for the key's group. If
-// one of these limits refuses, Reserve takes nothing. If it succeeds, r holds these amounts until
-// Settle or Cancel. Calls are counted even without a limit, so that a limit that a later reload
-// sets is exact from the start.
+// Reserve admits a call. For the key and for its group, it acquires a concurrency slot and holds
+// the expected use of tokens per minute and of budgets. If a limit refuses, Reserve changes
+// nothing. Otherwise r holds the amounts until Settle or Cancel.
 //
-// r must be idle: new or settled. Reserve does not allocate.
+// Calls count even if the key has no limit, so that a limit that a later reload adds is exact from
+// the start.
+//
+// r must be idle, that is, new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
@@ -141,7 +139,6 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	return d
 }
 
-// reserve takes the amounts that a call needs from this key alone, or nothing.
 func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
 	if k.budget == nil {
 		return k.reserveMinute(h, expected.Tokens, now)
@@ -158,7 +155,6 @@ func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
 	return d
 }
 
-// reserveMinute takes a slot of the concurrency and holds an estimate of tokens per minute.
 func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision {
 	if a := k.state.shared; a != nil {
 		held, d := a.Reserve(k.limits, estimate, now)
@@ -183,7 +179,6 @@ func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision 
 	return d
 }
 
-// acquireConcurrency takes a slot of the concurrency.
 func (k *Key) acquireConcurrency() Decision {
 	limit := int64(k.limits.Concurrency)
 	if limit == 0 {
@@ -201,7 +196,6 @@ func (k *Key) acquireConcurrency() Decision {
 	}
 }
 
-// decide turns the wait for a limit, in nanoseconds, into a Decision.
 func decide(what string, wait, limit int64) Decision {
 	if wait > 0 {
 		return Decision{LimitName: what, RetryAfter: time.Duration(wait), Limit: limit}

@@ -10,24 +10,23 @@ import (
 	"penstock/config"
 )
 
-// Keys holds the usage of every key, by id, until the process ends. Its methods may be called from
-// any goroutine.
+// Keys stores the use of every key by id until the process ends. Any goroutine may call its
+// methods.
 type Keys struct {
 	epoch   time.Time
-	account func(id string) Account // nil: this edge counts by itself
-	used    Used                    // nil: budgets start from zero
-	budget  SharedBudget            // nil: this edge counts by itself
+	account func(id string) Account // nil: this edge counts locally
+	used    Used                    // nil: budgets start at zero
+	budget  SharedBudget            // nil: this edge counts locally
 
 	mu      sync.Mutex
 	live    map[string]*keyState
 	retired *lru.Cache[string, *keyState]
-	tokens  *lru.Cache[string, *Key] // callers without a key of their own
+	tokens  *lru.Cache[string, *Key] // callers that present tokens
 }
 
-// NewKeys returns an empty set. The time now is the start of its clock, and no later call may pass
-// an earlier time. Keys remembers the state of retired keys, which are no longer configured: the
-// most recent ones, up to the given number. Thus a key that is removed and added again does not
-// start a new minute with its full limits.
+// NewKeys returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
+// time. retired is the maximum number of keys that are no longer configured but whose use is
+// remembered. A key that is removed and added again therefore does not start with a full minute.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
@@ -40,14 +39,13 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
 }
 
-// rememberedTokens is the maximum number of callers with tokens whose usage is remembered. The most
-// recent callers are kept.
+// rememberedTokens is the maximum number of token callers whose use is remembered.
 const rememberedTokens = 8192
 
-// OfToken returns the limits of a caller with a token, by the caller's id. from is the configured
-// key whose rights the token has. bound contains that key unless the configuration no longer has
-// it. The key's limits apply to each caller separately, and the limits of the key's group to all
-// callers together. The caller's usage is remembered across reloads.
+// OfToken returns the Key of a caller that has presented a token. id is the id of the caller. from
+// is the configured key whose rights the token has. bound contains from, unless a reload has
+// removed that key. The limits of from apply to each caller separately, but the limits of the group
+// apply to all callers together. The caller's use survives reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
@@ -79,27 +77,26 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	return next
 }
 
-// ShareBy makes each key's usage be counted in an account. It must be called before Bind.
+// ShareBy makes the fleet's accounts count the use of keys. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
-// BeginWith makes budgets start from what their keys have used so far. It must be called before
-// Bind.
+// BeginWith makes new budgets start from the use so far, which used returns. It must be called
+// before Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// SharedBudget returns a fleet-wide budget for a key or a group. by converts a function that
-// reports the usage of keys into one that reports the usage of this key or group.
+// SharedBudget returns the fleet-wide budget of a key or a group. by converts a Used for keys into
+// a Used for this key or group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
-// ShareBudgetsBy makes shared budgets count the usage of keys. It must be called before Bind.
+// ShareBudgetsBy makes fleet-wide budgets count the use of keys. It must be called before Bind.
 func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 
-// Bound holds the limits of the keys of one configuration, by id. It does not change after Bind.
+// Bound contains the Keys of one configuration, by id. It does not change after Bind.
 type Bound map[string]*Key
 
-// Bind returns the keys of a configuration with the state that they had before, each with its
-// group. It changes no limit of an earlier Bound: calls under it keep their limits and use the same
-// state. A key has its share of the fleet's limits, unless an account counts for the fleet. The
-// configuration need not be put into use afterwards.
+// Bind combines the keys of a configuration with the state that they already have. Calls under an
+// earlier Bound keep their limits and share this state. If no accounts are set, a key gets its
+// share of the fleet's limits. The result may be discarded if the configuration is not used.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +133,6 @@ func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	return bound
 }
 
-// bind returns a key or a group: its limits with its state.
 func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	limits := of.Share()
 	if k.account != nil {
@@ -145,8 +141,8 @@ func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
 }
 
-// budgetOf returns the budget of a key, or nil if it has none. A new budget starts from the key's
-// usage so far, so calls of a key without a budget need not be counted here.
+// budgetOf returns the budget of a key, or nil if it has none. A new budget starts from the use so
+// far, so use need not be counted while a key has no budget.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
@@ -165,8 +161,7 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Add adds usage of keys that was counted elsewhere to this edge's budgets. It is for usage that
-// becomes known after Bind.
+// Add adds use that was counted elsewhere to the local budgets. It may be called even after Bind.
 func (k *Keys) Add(used Used) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,7 +186,6 @@ func (k *Keys) Add(used Used) {
 	}
 }
 
-// find returns the state for an id: the state in use, a remembered state or a new state.
 func (k *Keys) find(id string) *keyState {
 	if s := k.live[id]; s != nil {
 		return s

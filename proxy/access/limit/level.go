@@ -7,23 +7,23 @@ import (
 	"penstock/config/money"
 )
 
-// Level is the usage of one of a key's limits per minute.
+// Level is the state of one per-minute limit.
 type Level struct {
 	Limit     int64
-	Remaining int64         // units that can be used at once
-	Reset     time.Duration // until all of it can be used
+	Remaining int64
+	Reset     time.Duration // time until Remaining equals Limit
 }
 
-// Limited reports whether the key or its group has a limit per minute.
+// Limited reports whether the key or its group has a per-minute limit.
 func (k *Key) Limited() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.Limited()
 }
 
-// Group returns the limits of the key's group and its name, or nil if the key has no group.
+// Group returns the group as a Key, and its name. If the key is in no group, of is nil.
 func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 
-// RequestsLeft returns the level of the requests per minute of the key or of its group, whichever
-// has fewer left. It returns false if neither has such a limit.
+// RequestsLeft returns the level of the requests per minute, either the key's or its group's,
+// whichever has fewer remaining. ok is false if neither has this limit.
 func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	l, ok := k.Requests(now)
 	if k.group == nil {
@@ -33,9 +33,8 @@ func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	return less(l, ok, g, limited)
 }
 
-// TokensLeft is like RequestsLeft for tokens. It returns the level after the running call with the
-// reservation r has ended and used the given number of tokens. If r is nil, the tokens that running
-// calls hold count as used.
+// TokensLeft is like RequestsLeft for tokens. It returns the level as if the call with reservation
+// r had ended and used the given number of tokens. r may be nil.
 func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
 	if r == nil {
 		r = new(Reservation)
@@ -48,7 +47,6 @@ func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool
 	return less(l, ok, g, limited)
 }
 
-// less returns the level of a key or of its group, whichever has less left.
 func less(own Level, ok bool, group Level, limited bool) (Level, bool) {
 	if limited && (!ok || group.Remaining < own.Remaining) {
 		return group, true
@@ -56,11 +54,10 @@ func less(own Level, ok bool, group Level, limited bool) (Level, bool) {
 	return own, ok
 }
 
-// Concurrency returns how many calls of the key may run at once; 0: no limit.
+// Concurrency returns how many concurrent calls the key may have; 0: no limit.
 func (k *Key) Concurrency() int { return k.limits.Concurrency }
 
-// Requests returns the level of the requests per minute. It returns false if there is no such
-// limit.
+// Requests returns the level of the requests per minute, or false if the key has no such limit.
 func (k *Key) Requests(now time.Time) (Level, bool) {
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
@@ -72,18 +69,18 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 	}
 	used := max(k.state.requests.tat.Load()-k.since(now), 0)
 	l := Level{Limit: limit, Remaining: limit, Reset: time.Duration(used)}
-	if one := cost(1, limit); one > 0 { // each request costs the same, because cost rounds down
+	if one := cost(1, limit); one > 0 { // cost rounds down, so all requests cost the same
 		l.Remaining = min(max(window-used, 0)/one, limit)
 	}
 	return l, true
 }
 
-// Tokens returns the level of the tokens per minute. It returns false if there is no such limit.
-// Tokens that running calls hold count as used.
+// Tokens returns the level of the tokens per minute, or false if the key has no such limit. Held
+// tokens count as used.
 func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
 
-// tokensAfter returns what Tokens will return when the call that holds h has ended and used the
-// given number of tokens. A fleet's account returns the current level instead.
+// tokensAfter returns the level of Tokens as if the call that holds h had ended and used the given
+// number of tokens. If the key has an Account, tokensAfter returns the current level.
 func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -100,9 +97,9 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
 }
 
-// unitsFor returns how many units cost at most c, under a limit per minute. c is at most a window.
+// unitsFor returns how many units cost at most c, where c is at most window.
 func unitsFor(c, limit int64) int64 {
-	// cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
+	// cost rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))
 	if rest == 0 {
@@ -111,10 +108,9 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the usage of one of a key's budgets. A BudgetLevel has either tokens or money, not
-// both.
+// BudgetLevel is the state of one budget, either of tokens or of money.
 type BudgetLevel struct {
-	Name        string // TokensPerDay or another limit's name
+	Name        string // name of the limit, such as TokensPerDay
 	Limit, Used Cost
 	Spend       bool
 	Renews      time.Time
@@ -130,8 +126,7 @@ func (l *BudgetLevel) Share() float64 {
 
 func unitsOf(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
 
-// Budgets returns the levels of the key's budgets, daily budgets first. It returns nil if there are
-// none.
+// Budgets returns the states of the key's budgets, daily budgets first.
 func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
 	if k.budget == nil {
 		return nil

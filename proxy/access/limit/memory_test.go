@@ -47,8 +47,8 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// TestMemoryGarbage: garbage counts until it is collected. A large amount is collected as soon as
-// its room is needed, a small one at most once a second.
+// TestMemoryGarbage checks that garbage counts as used until it is collected. A large amount must
+// be collected as soon as its memory is needed, a small amount at most once a second.
 func TestMemoryGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(1600)

@@ -47,8 +47,9 @@ func TestCostAgainstBig(t *testing.T) {
 	})
 }
 
-// TestMeterNeverExceedsRate: over any span, no more is taken than the burst plus the rate times the
-// span. Retry-After is exact: a unit is allowed after that time, and not a nanosecond earlier.
+// TestMeterNeverExceedsRate checks that in any period, the number of units taken is at most the
+// burst plus the rate times the period. Retry-After must be exact: a unit is available after that
+// time, and not a nanosecond earlier.
 func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")
@@ -80,7 +81,7 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 		}
 		for i := range taken {
 			for j := i; j < len(taken); j++ {
-				// Rounding drops up to one nanosecond of cost for each request.
+				// Rounding reduces the cost of each request by up to a nanosecond.
 				span := taken[j] - taken[i] + int64(j-i+1)
 				if n, most := int64(j-i+1), limit+span*limit/window; n > most {
 					t.Fatalf("%d taken in %v, at most %d allowed", n, time.Duration(span), most)

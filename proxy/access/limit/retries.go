@@ -9,33 +9,32 @@ import (
 )
 
 const (
-	// retrySpan is the length of the retry budget's period in seconds, including the current
-	// second.
+	// retrySpan is the period of the retry budget in seconds. It includes the current second.
 	retrySpan = 10
-	// minRetries is the number of retries that the budget allows in a period even if there are few
-	// calls.
+	// minRetries is the number of retries that are allowed in a period even if there are few calls.
 	minRetries = 3
 )
 
-// Retries is the retry budget for all models and upstreams together. When all engines fail, second
-// attempts must not double the engines' load. Its methods may be called from any goroutine.
+// Retries is the retry budget that all models and upstreams share. It ensures that if all engines
+// fail, retries do not double the load. Any goroutine may call its methods.
 type Retries struct {
 	epoch time.Time
 	calls secondCounts
 
-	mu      sync.Mutex // makes Allow exact; a call without a retry never locks it
+	mu      sync.Mutex // makes Allow exact; Call does not lock it
 	retries secondCounts
 }
 
-// NewRetries returns a budget. Its clock starts at now, and no later call may pass an earlier time.
+// NewRetries returns a budget. Its clock starts at now, and later calls must not pass an earlier
+// time.
 func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 
-// Call counts a call. It takes no lock.
+// Call counts a call. It does not lock.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
-// Allow takes one retry from the budget and reports whether one was left. The retries of the last
-// ten seconds, including this one, are at most the given share of the calls in that time, or three
-// if that is more.
+// Allow takes one retry from the budget. It returns false if the budget is exhausted. In the last
+// ten seconds, retries are limited to the given share of calls or to minRetries, whichever is
+// greater.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +46,7 @@ func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	return true
 }
 
-// State returns the retries of the last ten seconds and how many the budget allows now.
+// State returns the number of retries in the last ten seconds, and how many are allowed.
 func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,22 +54,22 @@ func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int6
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second returns the number of the current second. The numbers start at retrySpan, so that a new
-// cell, whose second is 0, counts as old.
+// second returns the number of the current second. The numbers start at retrySpan, so that a zero
+// cell counts as expired.
 func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
 }
 
-// secondCounts counts events by second. A cell holds its second in the upper half and its count in
-// the lower half, so both change atomically.
+// secondCounts counts events by second. The upper half of a cell contains the second, and the lower
+// half contains the count, so that both change atomically.
 type secondCounts [retrySpan]atomic.Uint64
 
 func (c *secondCounts) add(second uint32) {
 	cell := &c[second%retrySpan]
 	for {
 		old := cell.Load()
-		// even if the cell's second is later than a late caller's: it is better to count an event
-		// too long than never
+		// If a caller is late, its event counts in a later second, because counting the event for
+		// too long is better than not counting it.
 		next := old + 1
 		if uint32(old>>32) < second {
 			next = uint64(second)<<32 | 1
@@ -81,7 +80,7 @@ func (c *secondCounts) add(second uint32) {
 	}
 }
 
-// sum returns the count in the span that ends with the given second.
+// sum returns the count for the last retrySpan seconds up to and including the given second.
 func (c *secondCounts) sum(second uint32) (n int64) {
 	for i := range c {
 		v := c[i].Load()

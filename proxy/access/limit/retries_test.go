@@ -30,7 +30,8 @@ func TestRetries(t *testing.T) {
 	if n := allowed(start.Add(9 * time.Second)); n != 0 {
 		t.Errorf("%d retries within the span", n)
 	}
-	// At 10 s the first three retries are too old to count; at 12 s all calls and retries are.
+	// After 10 s, the first three retries no longer count. After 12 s, none of the calls or retries
+	// count.
 	if n := allowed(start.Add(10 * time.Second)); n != minRetries {
 		t.Errorf("%d retries after the first second left the span", n)
 	}
@@ -39,7 +40,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetriesLateCaller: a caller with an old clock reading cannot exceed the budget.
+// TestRetriesLateCaller checks that a caller that read the clock earlier than others cannot exceed
+// the budget.
 func TestRetriesLateCaller(t *testing.T) {
 	start := time.Now()
 	r := NewRetries(start)
@@ -56,8 +58,8 @@ func TestRetriesLateCaller(t *testing.T) {
 	}
 }
 
-// TestRetriesNeverExceedBudget: in any span of ten whole seconds the retries stay within the share
-// of the calls, or within the minimum.
+// TestRetriesNeverExceedBudget checks that in any ten whole seconds, the retries do not exceed the
+// share of the calls, or the minimum if that is greater.
 func TestRetriesNeverExceedBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Now()

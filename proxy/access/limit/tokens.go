@@ -2,15 +2,16 @@ package limit
 
 import "sync"
 
-// tokenAccount is the token account of a key. All amounts are in nanoseconds; see cost.
+// tokenAccount counts a key's tokens. It converts them to nanoseconds (see cost).
 type tokenAccount struct {
 	mu   sync.Mutex
-	tat  int64 // theoretical arrival time: when all charges will be paid off
-	held int64 // the sum of the estimates of running calls
+	tat  int64 // theoretical arrival time: when the effect of all charges ends
+	held int64 // sum of the estimates of running calls
 }
 
-// hold reserves c and returns zero. c is at most a window. If there is no room, hold returns the
-// time until there is room, assuming that the running calls end now and have used their estimates.
+// hold adds c to the held amount and returns 0. c is at most window. If the limit does not allow
+// this now, hold returns how long to wait. It assumes that the running calls end now and have used
+// their estimates.
 func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -22,7 +23,6 @@ func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	return 0
 }
 
-// used returns the unpaid charges and the estimates of running calls.
 func (t *tokenAccount) used(now int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

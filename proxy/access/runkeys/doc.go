@@ -1,25 +1,25 @@
-// Package runkeys holds keys that are made while edges run, in addition to the keys of the
-// configuration.
+// Package runkeys manages keys that operators make while edges are running. They exist in addition
+// to the configured keys.
 //
-// # An entry
+// # Entries
 //
-// A key is kept as an entry: one line of JSON with the members that a keys_file has for a key. An
-// entry has the hash of the key, never the key itself. New, Change and Rotate make entries from an
-// operator's request and have no side effects. The rules of a keys_file apply, so an error names
-// the member as `penstock check` does.
+// A key is stored as an entry: one line of JSON that has the same members as a key in a keys_file.
+// An entry contains the hash of the key, never the key. New, Change and Rotate compute the entry
+// that an operator's request asks for, and have no side effects. The rules of a keys_file apply,
+// and errors name the member in the same way as `penstock check`.
 //
-// # Where entries are kept
+// # Stores
 //
-// A Store keeps them: a File on the edge's machine, or the fleet's store (package keystore). Both
-// change an entry with a function that receives the current entry. So if two operators change one
-// key at the same time, neither change undoes the other.
+// A Store stores the entries: a File on the edge's machine, or the fleet's store (package
+// keystore). Both pass the current entry to the function that changes it. If two operators change a
+// key at the same time, no change is therefore lost.
 //
 // # The file
 //
-// Only edges write a File. They replace the complete file by a rename, so an edge that is killed
-// leaves either the old file or the new one. The edge that holds the lock next to the file
-// (PATH.lock) is the writer until that edge stops. Other edges with the same file adopt a change
-// within a second, and refuse to write. An unreadable file changes nothing: the last keys stay in
-// use, and no edge writes until an operator has fixed the file. A missing file is written again
-// with the last keys.
+// Only edges write a File. They replace the whole file by renaming a new one, so if an edge is
+// killed, either the old or the new file remains. The edge that holds the lock on PATH.lock is the
+// writer until it stops. Other edges with the same file adopt changes within a second, and refuse
+// to write. If the file cannot be read, the last known keys stay valid, and no edge writes the file
+// until an operator has fixed it. If the file is missing, the next change recreates it from the
+// last known keys.
 package runkeys

@@ -13,12 +13,12 @@ import (
 	"penstock/config"
 )
 
-// MaxBody is the maximum length in bytes of an operator's request for a key.
+// MaxBody is the maximum size of an operator's request in bytes.
 const MaxBody = 16 << 10
 
-// MistakeError describes a mistake in an operator's request. It contains no hash and no key.
+// MistakeError describes a mistake in an operator's request. It never contains a hash or a key.
 type MistakeError struct {
-	Field   string // empty: the whole body
+	Field   string // "": the request body as a whole
 	Message string
 }
 
@@ -29,11 +29,11 @@ func (m *MistakeError) Error() string {
 	return m.Field + ": " + m.Message
 }
 
-// noHash stands for the hash of a key while an operator's members are checked without one.
+// noHash is used instead of the hash while the members of a request are checked.
 var noHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// New makes the entry of a new key from the key's hash and the members that an operator has sent.
-// The error is a *MistakeError.
+// New returns the entry of a new key. body contains the members that an operator has sent. The
+// error is a *MistakeError.
 func New(body []byte, hash string) (entry string, err error) {
 	members, err := membersOf(body)
 	if err != nil {
@@ -46,13 +46,13 @@ func New(body []byte, hash string) (entry string, err error) {
 		return "", err
 	}
 	drop(members)
-	members["hash"], _ = json.Marshal(hash) // marshalling a string never fails
+	members["hash"], _ = json.Marshal(hash) // marshaling a string never fails
 	return encode(members)
 }
 
-// Change returns an entry with changed members. Each member that an operator has sent replaces the
-// member of the entry, and a null removes it. Limits are replaced one by one (RFC 7396). The error
-// is a *MistakeError if the operator caused it.
+// Change returns a changed entry. Each member of patch replaces the member of the same name in the
+// entry, and null removes that member. The members of limits are replaced individually (RFC 7396).
+// If the patch is invalid, the error is a *MistakeError.
 func Change(entry string, patch []byte) (string, error) {
 	change, err := membersOf(patch)
 	if err != nil {
@@ -88,8 +88,8 @@ func Change(entry string, patch []byte) (string, error) {
 	return encode(members)
 }
 
-// Rotate returns an entry with a further hash. The previous hashes expire at until. Rotate omits
-// hashes that have already expired. It omits all previous hashes if until is not after now.
+// Rotate returns the entry with an additional hash. The previous hashes expire at the time until.
+// Hashes that have already expired are removed.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -118,7 +118,6 @@ func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	return encode(members)
 }
 
-// membersOf reads the members that an operator has sent.
 func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
@@ -132,8 +131,8 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the rules of a keys_file to the members, each of which may occur only once. If the
-// members have no id, id is the key's id.
+// check applies the rules of a keys_file and refuses duplicate members. If body has no id, check
+// adds id to it.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -156,7 +155,6 @@ func check(body []byte, id string) error {
 	return err
 }
 
-// drop removes members that are null, because null means the same as a missing member.
 func drop(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }
@@ -166,7 +164,7 @@ func decode(entry string) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-// encode writes an entry on one line. Its id and hash are first, so that readers find them.
+// encode returns an entry in one line, with the id and the hash first.
 func encode(members map[string]json.RawMessage) (string, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
 	var out bytes.Buffer

@@ -11,7 +11,8 @@ import (
 
 var hashA, hashB = config.HashPrefix + strings.Repeat("a", 64), config.HashPrefix + strings.Repeat("b", 64)
 
-// TestNew: the rules of the file apply to an operator's request, and an error names the member.
+// TestNew checks that the rules of a keys_file apply to an operator's request, and that an error
+// names the member.
 func TestNew(t *testing.T) {
 	for _, row := range []struct{ body, field, message string }{ // field "-": the body is valid
 		{`{"id":"a"}`, "-", ""},
@@ -68,7 +69,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestChange: members replace those of the entry, limits one by one, and null removes a member.
+// TestChange checks that each member of a patch replaces the member in the entry, that limits are
+// replaced individually, and that null removes a member.
 func TestChange(t *testing.T) {
 	const head = `{"id":"a","hash":"sha256:`
 	entry := head + strings.Repeat("a", 64) + `","limits":{"concurrency":2,"requests_per_minute":5},"models":["x"]}`
@@ -96,8 +98,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate: the new hash is added to the old ones, which expire at the end of the overlap, or
-// earlier if they already had an earlier expiry.
+// TestRotate checks that the new hash is added to the old hashes, and that an old hash expires at
+// the end of the overlap, unless its configured expiry is earlier.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := New([]byte(`{"id":"a"}`), hashA)

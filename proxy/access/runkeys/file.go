@@ -24,31 +24,30 @@ import (
 // FileOptions configure a File.
 type FileOptions struct {
 	Path string
-	// Use receives the keys whenever they change, in the order of the file. Calls do not overlap.
+	// Use receives the keys in file order whenever they change. Calls do not overlap.
 	Use func([]config.Key)
 	Log *zap.Logger
 }
 
-// File keeps entries in a file. Only edges write it.
+// File implements Store with a file that only edges write.
 type File struct {
 	opts FileOptions
 
 	mu     sync.Mutex
-	lock   *os.File // held while this edge is the writer; nil: this edge is not the writer
-	lines  []entry  // the entries when the file was last read
-	known  bool     // lines have been read
-	text   []byte   // the text of the file when it was last read
-	broken error    // why the file cannot be read now
+	lock   *os.File // the locked file; nil: this edge is not the writer
+	lines  []entry
+	known  bool
+	text   []byte
+	broken error
 }
 
-// entry is one line of the file.
 type entry struct {
 	id, text string
 	key      config.Key
 }
 
-// Open reads the file and puts its keys into use. The file need not exist yet. The error says what
-// an operator has to do: fix the file, or let the edge write to its folder.
+// Open reads the file and passes its keys to Use. The file need not exist. The error states what an
+// operator must do.
 func Open(o FileOptions) (*File, error) {
 	f := &File{opts: o}
 	f.mu.Lock()
@@ -69,16 +68,16 @@ func Open(o FileOptions) (*File, error) {
 	return f, nil
 }
 
-// watchInterval is how often the file is checked if no event reports a change.
+// watchInterval is how often the file is checked even if no event has been received.
 const watchInterval = 500 * time.Millisecond
 
-// Run follows the file until ctx ends.
+// Run follows changes of the file until ctx ends.
 func (f *File) Run(ctx context.Context) {
 	w := &filewatch.Watcher{
 		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.look, Interval: watchInterval,
 	}
 	w.Prime()
-	f.look() // the file may have changed before Run started
+	f.look() // the file may have changed since Open returned
 	w.Run(ctx)
 }
 
@@ -96,7 +95,6 @@ func (f *File) unlock() {
 	}
 }
 
-// look reads the file again, and logs an error if the file cannot be read.
 func (f *File) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +108,6 @@ func (f *File) look() {
 	}
 }
 
-// read reads the file, and puts its keys into use if they have changed.
 func (f *File) read() error {
 	text := []byte(fileOf(nil))
 	if gone := f.gone(); gone && len(f.lines) > 0 {
@@ -132,7 +129,6 @@ func (f *File) read() error {
 	return nil
 }
 
-// use puts the keys of a file into use.
 func (f *File) use(lines []entry, text []byte) {
 	f.lines, f.text, f.known = lines, text, true
 	keys := make([]config.Key, len(lines))
@@ -156,7 +152,7 @@ func (f *File) Entries(context.Context) (map[string]string, error) {
 // InForce implements Store.
 func (f *File) InForce() string { return "It is in force." }
 
-// Update implements Store. When it returns, the change has been written to disk and is in use.
+// Update implements Store. If it returns nil, the change is on disk and has taken effect.
 func (f *File) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +205,6 @@ func (f *File) gone() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// write replaces the file.
 func (f *File) write(text []byte) error {
 	name, folder := f.opts.Path+".new", filepath.Dir(f.opts.Path)
 	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -224,14 +219,15 @@ func (f *File) write(text []byte) error {
 		_ = os.Remove(name)
 		return err
 	}
-	if dir, err := os.Open(folder); err == nil { // the rename must also survive a power failure
-		_ = dir.Sync() // not every system supports this
+	if dir, err := os.Open(folder); err == nil { // syncing the folder makes the rename survive a power failure
+		_ = dir.Sync() // some file systems do not support this
 		_ = dir.Close()
 	}
 	return nil
 }
 
-// takeLock makes this edge the writer unless another edge is the writer.
+// takeLock makes this edge the writer, or returns ErrReadOnly if another edge is the writer. It
+// also checks that the folder can be written.
 func (f *File) takeLock() error {
 	if f.lock != nil {
 		return nil
@@ -261,7 +257,6 @@ func (f *File) takeLock() error {
 	return nil
 }
 
-// rights adds the remedy to a permission error of the folder.
 func (f *File) rights(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))
@@ -269,7 +264,7 @@ func (f *File) rights(err error) error {
 	return err
 }
 
-// fileOf returns the text of a file with these entries. It is also a valid keys_file.
+// fileOf returns the text of a file. It is also a valid keys_file.
 func fileOf(lines []entry) string {
 	const head = "# Keys that were made while edges run, one in a line. Edges alone write this file (admin.keys.file):\n" +
 		"# make and change keys by `penstock key` or at /-/keys.\n"
@@ -284,7 +279,6 @@ func fileOf(lines []entry) string {
 	return out.String()
 }
 
-// parse reads the text of a file. It reuses the entries in known.
 func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 	seen, before, headed, none := map[string]int{}, map[string]entry{}, false, false
 	for _, e := range known {
@@ -320,7 +314,7 @@ func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 			lines = append(lines, e)
 		}
 	}
-	if !none && len(lines) == 0 { // the text could be a truncated file
+	if !none && len(lines) == 0 { // the file may have been truncated
 		return nil, fail(max(n, 1), "the file lists no keys: an edge writes keys: [] where there are none")
 	}
 	return lines, nil

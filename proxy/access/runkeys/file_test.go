@@ -17,7 +17,7 @@ import (
 	"penstock/config"
 )
 
-// user is an edge that uses the keys in a file.
+// user is an edge that uses a file.
 type user struct {
 	*File
 	mu  sync.Mutex
@@ -49,7 +49,7 @@ func openFile(t *testing.T, path string) *user {
 	return u
 }
 
-// hashOf returns a hash that no other key of the test has.
+// hashOf returns a different hash for each id.
 func hashOf(id string) string { return config.HashPrefix + fmt.Sprintf("%064x", id) }
 
 func (u *user) add(id string) error {
@@ -72,8 +72,9 @@ func (u *user) want(t *testing.T, ids string) {
 	}
 }
 
-// TestFile: when Update returns, a change is on the disk and in use. The file is readable for an
-// operator and holds only hashes. The next edge starts with it.
+// TestFile checks that when Update returns, a change is on disk and has taken effect. An operator
+// must be able to read the file, the file must contain only hashes, and the next edge must start
+// with its keys.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	u := openFile(t, path)
@@ -99,15 +100,15 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode: %v, %v", info.Mode(), err)
 	}
-	u.Close() // the same as killing the edge, because nothing else is written at exit
+	u.Close() // has the same effect as killing the edge, because nothing is written at exit
 	openFile(t, path).want(t, "b c")
 	if rest, _ := filepath.Glob(path + ".new"); rest != nil {
 		t.Errorf("left behind: %v", rest)
 	}
 }
 
-// TestTwoAtOnce: if two operators make keys at the same time, both get a key. If two operators
-// change one key, neither undoes the other's change.
+// TestTwoAtOnce checks that two operators can make keys at the same time, and that two simultaneous
+// changes to one key are both applied.
 func TestTwoAtOnce(t *testing.T) {
 	u := openFile(t, filepath.Join(t.TempDir(), "made.yaml"))
 	if err := u.add("shared"); err != nil {
@@ -135,8 +136,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoEdges: if two edges use one file, one of them writes it. The other edge follows its
-// changes, says so, and becomes the writer once the first edge has ended.
+// TestTwoEdges checks that only one of two edges with the same file writes it. The other edge
+// adopts its changes, refuses to write, and becomes the writer after the first edge has ended.
 func TestTwoEdges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	first, second := openFile(t, path), openFile(t, path)
@@ -167,8 +168,8 @@ func TestTwoEdges(t *testing.T) {
 	second.want(t, "b")
 }
 
-// TestBroken: a broken file has no effect and is not overwritten. A missing file is written again
-// with all keys.
+// TestBroken checks that an invalid file has no effect and is not overwritten, and that a missing
+// file is recreated with all keys.
 func TestBroken(t *testing.T) {
 	good := fileOf([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
 	for _, row := range []struct{ name, text, trouble string }{
@@ -214,8 +215,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestUnwritable: while the file cannot be written, no key changes, neither on the disk nor in the
-// edge.
+// TestUnwritable checks that while the file cannot be written, keys change neither on disk nor in
+// the edge.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "made.yaml")
@@ -223,7 +224,7 @@ func TestUnwritable(t *testing.T) {
 	if err := u.add("kept"); err != nil {
 		t.Fatal(err)
 	}
-	obstacle := path + ".new" // a folder, which not even root can write into as a file
+	obstacle := path + ".new" // a folder, because even root cannot write a file at its path
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)
 	}

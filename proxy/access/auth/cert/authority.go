@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Authority holds the certificates of a file. A client's certificate is valid if one of them signed
-// it. An Authority is immutable.
+// Authority verifies client certificates with the CA certificates in a file. An Authority is
+// immutable.
 type Authority struct{ roots *x509.CertPool }
 
-// ReadAuthority reads certificates in PEM form. It returns nil if pem is empty.
+// ReadAuthority parses CA certificates in PEM. It returns nil if pem is empty.
 func ReadAuthority(pem []byte) (*Authority, error) {
 	if len(pem) == 0 {
 		return nil, nil
@@ -22,7 +22,7 @@ func ReadAuthority(pem []byte) (*Authority, error) {
 	return &Authority{roots}, nil
 }
 
-// Roots returns the authority's certificates, for a handshake. It returns nil for a nil Authority.
+// Roots returns the CA certificates for a handshake, or nil for a nil Authority.
 func (a *Authority) Roots() *x509.CertPool {
 	if a == nil {
 		return nil
@@ -30,8 +30,8 @@ func (a *Authority) Roots() *x509.CertPool {
 	return a.roots
 }
 
-// Trusts reports whether the authority has signed p's certificate for use by a client, and the
-// chain is valid at the time now. until is the time at which the chain's validity ends.
+// Trusts reports whether the authority has signed p's certificate for client authentication and the
+// chain is valid at the time now. The chain expires at the time until.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {
@@ -51,7 +51,6 @@ func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	return until, true
 }
 
-// endOf returns the earliest expiry in a chain of certificates.
 func endOf(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {

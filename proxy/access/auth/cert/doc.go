@@ -2,17 +2,21 @@
 //
 // # Design
 //
-// The handshake requests a certificate and verifies it against the authorities in force at that
-// moment. A connection may stay open for days, and a reload may remove authorities. So when a
-// request relies on a certificate, the edge checks the certificate again with the authorities now
-// in force. The result is kept with the connection (Peer.Remember), so the second check happens
-// once for each connection and configuration.
+// The handshake requests a certificate and verifies it against the authority that is configured at
+// that moment. A connection may stay open for days, and a reload may change the authority. The edge
+// therefore verifies the certificate again when a request relies on it. The result is cached with
+// the connection (Peer.Remember), so the verification happens once for each connection and
+// configuration.
 //
-// A configured key identifies a certificate by one of two marks. The hash of the certificate's
-// public key stays the same after a renewal that keeps the key pair. A name in the certificate (DNS
-// name, URI, mail or IP address) stays the same after any renewal, and is as trustworthy as the
-// authority that signs it. An authority checks each kind of name in its own way. Therefore the
-// format of the name in the configuration determines its kind, and a name of another kind in a
-// certificate does not match. The common name is not used: its meaning was never settled (RFC 9525,
-// 1.2).
+// A configured key names a certificate by one of two marks:
+//
+//   - The hash of its public key. It does not change if the certificate is renewed with the same
+//     key pair.
+//   - A subject alternative name (DNS name, URI, mail address or IP address). It does not change
+//     when the certificate is renewed. It is as trustworthy as the authority that signs the
+//     certificate.
+//
+// An authority validates each kind of name in a different way. The format of the configured name
+// therefore determines its kind, and names of other kinds in a certificate do not match. The common
+// name is ignored because its meaning was never settled (RFC 9525, 1.2).
 package cert

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Peer is the client of one TLS connection that has presented a certificate. All methods may be
-// called from any goroutine.
+// Peer is the client of a TLS connection that has presented a certificate. Any goroutine may call
+// its methods.
 type Peer struct {
-	chain  []*x509.Certificate // starts with the client's own certificate
+	chain  []*x509.Certificate // the client's certificate is first
 	marks  []string
 	start  time.Time
 	memory atomic.Pointer[memory]
@@ -25,8 +25,8 @@ type memory struct {
 	value  any
 }
 
-// NewPeer returns the client that presented the given certificates in a handshake. The first
-// certificate is the client's own. Without certificates NewPeer returns nil.
+// NewPeer returns the client that presented a certificate chain, or nil if the chain is empty. The
+// client's certificate must be first.
 func NewPeer(chain []*x509.Certificate) *Peer {
 	if len(chain) == 0 {
 		return nil
@@ -34,18 +34,16 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 	return &Peer{chain: chain, marks: marksOf(chain[0]), start: time.Now()}
 }
 
-// Start returns the time at which the certificate was presented.
+// Start returns when the certificate was presented.
 func (p *Peer) Start() time.Time { return p.start }
 
-// Marks returns the marks by which a key may name the client's certificate, as PublicKey and Name
-// return them.
+// Marks returns the marks of the client's certificate, in the format of PublicKey and Name.
 func (p *Peer) Marks() []string { return p.marks }
 
-// Remember keeps a value with the connection. The value depends on the configuration with the given
-// number.
+// Remember caches a value that was computed for the configuration with the given number.
 func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
 
-// Recall returns the last remembered value if its number is the given one.
+// Recall returns the cached value if it belongs to the configuration with the given number.
 func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	m := p.memory.Load()
 	if m == nil || m.number != number {
@@ -54,21 +52,20 @@ func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	return m.value, true
 }
 
-// hashPrefix starts the hash of a public key, as it starts the hash of an API key.
+// hashPrefix is the prefix of a public key's hash. API keys use the same prefix.
 const hashPrefix = "sha256:"
 
-// PublicKey returns the mark of a certificate's public key. hash is the SHA-256 of the key's
-// SubjectPublicKeyInfo, written as "sha256:" and 64 hexadecimal digits. For any other text
-// PublicKey returns false.
+// PublicKey returns the mark of a certificate's public key. hash must be "sha256:" and the SHA-256
+// of the SubjectPublicKeyInfo in 64 hexadecimal digits; otherwise ok is false.
 func PublicKey(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// Name returns the mark of a name among a certificate's subject alternative names. The format of
-// the name determines its kind: an IP address; a URI if it has a colon; a mail address if it has an
-// @; otherwise a DNS name. A name of another kind with the same text has another mark.
+// Name returns the mark of a subject alternative name. The format of the name determines its kind:
+// an IP address, a URI if it contains a colon, a mail address if it contains an @, otherwise a DNS
+// name. The mark contains the kind.
 func Name(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
@@ -76,7 +73,7 @@ func Name(name string) (mark string) {
 	if strings.Contains(name, ":") {
 		u, err := url.Parse(name)
 		if err != nil {
-			return "none " + name // no certificate has a mark of this kind
+			return "none " + name // does not match any certificate
 		}
 		return uriMark(u)
 	}
@@ -89,8 +86,8 @@ func Name(name string) (mark string) {
 func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
 func emailMark(name string) string { return "email " + strings.ToLower(name) }
 
-// uriMark returns the mark of a URI. It ignores case in the scheme and the host only: in a SPIFFE
-// ID these are case-insensitive, but the path is not.
+// uriMark returns the mark of a URI. It lower-cases only the scheme and the host, because in a
+// SPIFFE ID the path is case-sensitive.
 func uriMark(u *url.URL) string {
 	folded := *u
 	folded.Host = strings.ToLower(u.Host) // url.Parse has lower-cased the scheme

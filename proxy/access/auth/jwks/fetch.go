@@ -15,8 +15,7 @@ import (
 
 const fetchTime = 10 * time.Second
 
-// client opens a new connection for each fetch, because fetches are minutes apart. It uses no proxy
-// and follows no redirect.
+// client opens a new connection for each fetch, because fetches are minutes apart.
 var client = &http.Client{
 	Timeout: fetchTime,
 	Transport: &http.Transport{
@@ -26,7 +25,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// fetch gets and parses the set at an address. From the answer, the error shows only the status.
+// fetch fetches and parses a set. Of the response, its error contains only the status.
 func fetch(ctx context.Context, address string) (*jwt.Set, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -36,7 +35,7 @@ func fetch(ctx context.Context, address string) (*jwt.Set, error) {
 	r.Header.Set("User-Agent", "penstock")
 	a, err := client.Do(r)
 	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text repeats the address
+		if wrapped, ok := errors.AsType[*url.Error](err); ok { // the error's text repeats the URL
 			err = wrapped.Err
 		}
 		return nil, err

@@ -14,39 +14,40 @@ import (
 
 const (
 	refreshEvery = 5 * time.Minute
-	leastPause   = 5 * time.Second // minimum time between fetches for tokens
+	leastPause   = 5 * time.Second
 	mostBackoff  = time.Minute
 
-	longestWait  = time.Second      // maximum time that a token waits for a fetch
-	mostWaiting  = 64               // maximum number of waiting tokens of one issuer
+	longestWait  = time.Second
+	mostWaiting  = 64
 	absentFor    = 30 * time.Second // how long a kid counts as absent from the set
-	suspectPause = 30 * time.Second // minimum time between fetches because of bad signatures
-	mostAbsent   = 1024             // maximum number of remembered kids
+	suspectPause = 30 * time.Second
+	mostAbsent   = 1024
 )
 
 // Options configure a Keeper.
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
-	// OnLoss is called when a set has lost a key. Calls with tokens that the lost key verified may
-	// have to end.
+	// OnLoss is called when an issuer has removed a key from its set. The caller may have to end
+	// calls whose tokens were verified by the removed key.
 	OnLoss func()
 }
 
-// Keeper keeps the key sets of issuers up to date. Its methods may be called from any goroutine.
+// Keeper keeps the key sets of issuers up to date. Any goroutine may call its methods.
 type Keeper struct {
 	opts  Options
 	fetch func(ctx context.Context, url string) (*jwt.Set, error)
 
 	mu      sync.Mutex
-	sources map[string]*Source // by URL
+	sources map[string]*Source
 	closed  bool
 }
 
 // New returns a Keeper without sources.
 func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
 
-// Source returns the source of the set at a URL. The set is fetched once Follow lists it.
+// Source returns the Source for a URL. The Keeper does not fetch the set until Follow names the
+// URL.
 func (k *Keeper) Source(url string) *Source {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +59,7 @@ func (k *Keeper) Source(url string) *Source {
 	return s
 }
 
-// Follow makes the keeper fetch the sets at these URLs, and no others.
+// Follow makes the Keeper fetch the sets at the given URLs, and only those.
 func (k *Keeper) Follow(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,42 +95,43 @@ func (k *Keeper) Close() {
 type Source struct {
 	url    string
 	keeper *Keeper
-	cancel context.CancelFunc // set while the source is followed; guarded by Keeper.mu
+	cancel context.CancelFunc // non-nil while the Keeper follows the source; guarded by Keeper.mu
 	nudge  chan struct{}
 
 	set     atomic.Pointer[jwt.Set]
-	fetched atomic.Int64 // Unix time at which the set was fetched; 0: there is no set
+	fetched atomic.Int64 // Unix time of the last successful fetch; 0: none
 	failed  atomic.Uint64
-	trouble atomic.Pointer[string] // why the last fetch failed
+	trouble atomic.Pointer[string]
 
 	mu       sync.Mutex
 	fetching bool
-	good     bool // the last fetch succeeded
-	asked    bool // a token has requested a fetch that has not started
-	// closed when the running fetch ends, or if none is running, the next fetch
+	good     bool
+	asked    bool // whether a token has requested a fetch that has not started yet
+	// closed when the current fetch ends or, if none is running, when the next fetch ends
 	ended    chan struct{}
-	waiting  int                     // number of waiting tokens
-	suspects time.Time               // when a bad signature last caused a fetch
-	absent   map[jwt.Print]time.Time // headers of tokens for which the set has no key, with the time until which they count as absent
+	waiting  int
+	suspects time.Time               // when a wrong signature last caused a fetch
+	absent   map[jwt.Print]time.Time // until when a kid counts as absent, by hash of the token's header
 }
 
-// miss records that the set has no key for tokens with that header. The caller must hold mu.
+// miss records that the set has no key for tokens with this header. The caller must hold mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
-	if len(s.absent) >= mostAbsent { // most are guessed kids; kids in use are recorded again
+	if len(s.absent) >= mostAbsent { // most entries are guesses; the others will be recorded again
 		clear(s.absent)
 	}
 	s.absent[header] = now.Add(absentFor)
 }
 
-// Keys returns the set that was fetched last, or nil before the first fetch.
+// Keys returns the set that was fetched last, or nil if none was fetched.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
-// Renew requests a newer set for a token that the current set does not verify, and waits for at
-// most a second until a fetch has ended. suspect means that the set has a key for the token, but
-// the signature is wrong under that key. After Renew the caller calls Keys again. If final is true,
-// the keys decide about the token: a fetch that started after the call to Renew has ended, or no
-// fetch is due for such a token. final is false if the fetch has not ended, if it started before
-// the call, or if too many tokens wait.
+// Renew requests a newer set for a token that the current set cannot verify, and waits up to a
+// second until a fetch has ended. suspect is true if the set has the token's key but the signature
+// is wrong. The caller must call Keys again.
+//
+// If final is true, the keys that Keys returns decide about the token. In this case, a fetch has
+// started and ended since Renew was called, or the token may not cause a fetch. final is false if
+// the fetch has not ended, if it had started before the call, or if too many tokens are waiting.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -151,8 +153,8 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join makes a token wait for the running fetch, or requests a new fetch, and then fresh is true.
-// If join returns no channel, the token does not wait, and Renew returns final.
+// join makes a token wait for the current fetch or, if fresh is true, for a new fetch. If ended is
+// nil, the token does not wait, and Renew returns final.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,12 +182,12 @@ func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan s
 	return s.ended, !s.fetching, false
 }
 
-// State is the state of a source, for operators.
+// State describes a source for operators.
 type State struct {
 	Keys     int
 	Fetched  time.Time // zero: never
-	Failures uint64    // failed fetches since the start
-	Trouble  string    // why the last fetch failed; empty if it succeeded
+	Failures uint64
+	Trouble  string
 }
 
 // State returns the state of the source.
@@ -213,10 +215,9 @@ func (s *Source) end() {
 	}
 }
 
-// follow fetches the set whenever it is due, until ctx ends.
 func (s *Source) follow(ctx context.Context) {
 	pause := time.Duration(0)
-	asked := time.Time{} // when a token last caused a fetch
+	asked := time.Time{} // when the last fetch for a token started
 	for {
 		s.keeper.opts.Guard.Point(guard.Issuers)
 		err := s.refresh(ctx)
@@ -240,14 +241,15 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due. A fetch is due after most, or earlier if a token requests
-// one, but never before least has passed. ok is false if ctx has ended.
+// wait waits until the next fetch is due. The fetch is due after the duration most. If a token
+// requests a fetch, it is due earlier, but not before the duration least has passed. ok is false if
+// ctx has ended.
 func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()
 	quiet := time.NewTimer(least)
 	defer quiet.Stop()
-	var nudge chan struct{} // not nil once the last fetch for a token is long enough ago
+	var nudge chan struct{} // non-nil once the duration least has passed
 	for {
 		select {
 		case <-due.C:
@@ -262,7 +264,6 @@ func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, o
 	}
 }
 
-// get fetches the set and keeps it, and releases the tokens that wait for the fetch.
 func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
 	s.mu.Lock()
 	s.fetching, s.asked = true, false
@@ -271,7 +272,7 @@ func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
 	default:
 	}
 	s.mu.Unlock()
-	defer func() { // even after a panic
+	defer func() { // runs even after a panic
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fetching, s.good = false, set != nil
@@ -285,7 +286,6 @@ func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
 	return s.set.Swap(set), set, nil
 }
 
-// refresh fetches the set once.
 func (s *Source) refresh(ctx context.Context) error {
 	log := s.keeper.opts.Log
 	before, set, err := s.get(ctx)

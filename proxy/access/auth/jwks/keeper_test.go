@@ -28,11 +28,10 @@ const (
 	address = "https://issuer.test/jwks"
 )
 
-// issuer answers fetches from memory.
 type issuer struct {
 	fetches, lost atomic.Int64
 	answer        atomic.Pointer[answer]
-	hang          atomic.Bool // fetches hang until the keeper closes
+	hang          atomic.Bool // makes fetches hang until the Keeper closes
 }
 
 type answer struct {
@@ -63,7 +62,7 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later lets time pass, and waits until all work that is due has run.
+// later advances the clock and waits until all work that is due has run.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -85,11 +84,12 @@ func TestRefresh(t *testing.T) {
 		if later(refreshEvery); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
-		// The token of an unknown key causes a fetch at once, even right after a periodic fetch.
+		// A token with an unknown key causes a fetch immediately, even right after a periodic
+		// fetch.
 		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
-		// More such tokens together cause one fetch, after the pause.
+		// All later tokens with unknown keys cause only one fetch, which starts after the pause.
 		for n := range 100 {
 			go s.Renew(token(t, fmt.Sprint(n)), false)
 		}
@@ -110,7 +110,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// token returns a token of a key with the given kid. These tests do not check its signature.
+// token returns a token with the given kid. These tests do not check its signature.
 func token(t *testing.T, kid string) *jwt.Token {
 	t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -121,8 +121,8 @@ func token(t *testing.T, kid string) *jwt.Token {
 	return x
 }
 
-// TestRenew checks which tokens wait for a set, for how long, and what the source remembers about
-// them.
+// TestRenew checks which tokens wait for a set, how long they wait, and which kids the Source then
+// remembers as absent.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := answering(first, nil)
@@ -164,10 +164,10 @@ func TestRenew(t *testing.T) {
 		renew("of a dead issuer", "y", false, true, 1, 0)
 		i.answer.Store(&answer{text: first})
 		later(leastPause)
-		renew("of a live one again", "y", false, true, 1, 0) // the kid was not known to be absent
+		renew("of a live one again", "y", false, true, 1, 0) // this kid was not known to be absent
 
-		// While a fetch runs, tokens beyond the maximum number do not wait, and all other tokens
-		// wait no longer than the maximum time.
+		// While a fetch runs, tokens that exceed the maximum number do not wait, and no other token
+		// waits longer than the maximum time.
 		later(leastPause)
 		i.hang.Store(true)
 		results := make(chan bool, mostWaiting)
@@ -232,7 +232,7 @@ func TestWithdrawnKey(t *testing.T) {
 		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
-		i.answer.Store(&answer{text: "{}"}) // not a set, so no key is lost
+		i.answer.Store(&answer{text: "{}"}) // this is not a set, so no key is lost
 		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
@@ -241,11 +241,11 @@ func TestWithdrawnKey(t *testing.T) {
 			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		k.Close()
-		k.Follow([]string{address}) // a late reload starts no fetch
+		k.Follow([]string{address}) // a reload after Close does not start a fetch
 	})
 }
 
-// TestFetch fetches from a real server that gives bad answers.
+// TestFetch checks fetches from a real server that sends invalid responses.
 func TestFetch(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	elsewhere := 0

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Text returns the text of a claim, or "" if there is no such claim. A name with dots, such as
-// realm_access.roles, is the name of a claim or the path to a claim.
+// Text returns the string value of a claim, or "" if the claim is not a string. A name with dots,
+// such as realm_access.roles, is the name of a claim or a path to a nested claim.
 func (c Claims) Text(name string) string {
 	text, _ := find(c.members, name).(string)
 	return text
 }
 
-// Any reports whether a claim contains a text for which is returns true. The claim may be a text, a
-// list of texts, or an object whose member names are the texts. A text of scopes is a list
-// separated by blanks (RFC 8693).
+// Any calls is for the strings in a claim, and reports whether is has returned true for one of
+// them. A claim may be a string, a list of strings, or an object whose member names are the
+// strings. The claims scope and scp are lists separated by spaces (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
 }
@@ -30,7 +30,6 @@ func (c Claims) texts(name string) []string {
 	return listed(value)
 }
 
-// listed returns a text, or the texts of a list.
 func listed(value any) (out []string) {
 	switch value := value.(type) {
 	case string:
@@ -45,9 +44,9 @@ func listed(value any) (out []string) {
 	return out
 }
 
-// given returns the names that an object grants. Zitadel writes roles as such an object: {"admin":
-// {"ORG": "DOMAIN"}}. A member grants its name if its value is a non-empty object or true. A member
-// with any other value grants nothing. MaxToken limits the number of members.
+// given returns the names of those members of an object whose value is true or a non-empty object.
+// Zitadel encodes roles in this way: {"admin": {"ORG": "DOMAIN"}}. MaxToken limits the number of
+// members.
 func given(members map[string]any) (names []string) {
 	for name, value := range members {
 		inner, ok := value.(map[string]any)
@@ -58,10 +57,10 @@ func given(members map[string]any) (names []string) {
 	return names
 }
 
-// find follows a name through objects. A member with the complete name takes precedence over a path
-// along the name's dots. Of two paths, the one with the shorter first name takes precedence. Each
-// object in a token is visited at most once, because the path to the object determines how much of
-// the name is left.
+// find follows a name through nested objects. A member with the complete name takes precedence over
+// a path that follows the dots in the name. If more than one path exists, the path with the
+// shortest first name takes precedence. find visits each object at most once, because the path to
+// an object determines the remaining name.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// claims returns the claims of a token with a valid signature.
 func claims(t *testing.T, text string) Claims {
 	t.Helper()
 	i := newIssuer(t)
@@ -38,8 +37,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsOfProviders checks the places where providers write roles and groups: names with dots,
-// colons and slashes, claims within claims, and objects whose member names are the roles.
+// TestClaimsOfProviders checks the formats in which providers write roles and groups: names with
+// dots, colons and slashes, nested claims, and objects whose member names are the roles.
 func TestClaimsOfProviders(t *testing.T) {
 	c := claims(t, `{
 		"resource_access": {"penstock": {"roles": ["user"]}, "my.client": {"roles": ["ml"]}, "none": {}},
@@ -64,8 +63,8 @@ func TestClaimsOfProviders(t *testing.T) {
 	}
 }
 
-// TestClaimsInDepth: the cost of looking up a long name in a deep token is proportional to the
-// token's length. A search of all paths would not end.
+// TestClaimsInDepth checks that looking up a long name in a deeply nested token takes time
+// proportional to the length of the token. Trying all paths would take forever.
 func TestClaimsInDepth(t *testing.T) {
 	const deep = 1000
 	c := claims(t, strings.Repeat(`{"a":`, deep)+`"end"`+strings.Repeat("}", deep))

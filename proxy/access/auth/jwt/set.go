@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// MaxSet is the maximum length of a set in bytes. The sets of large issuers have about 10 KiB.
+	// MaxSet is the maximum size of a set in bytes. The sets of large issuers have about 10 KiB.
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is the maximum number of keys that are tried for a token's signature. A set has one
-	// key for a kid, or a few keys while an issuer that uses no kids rotates. Each try costs up to
-	// a millisecond.
+	// mostTried is the maximum number of keys that are tried for one signature. A set usually has
+	// one key for each kid. If an issuer does not use kids, its set has a few keys during a
+	// rotation. Each try costs up to a millisecond.
 	mostTried = 8
 
-	leastRSA, mostRSA = 2048, 8192 // bits; longer keys would take milliseconds to verify with
+	leastRSA, mostRSA = 2048, 8192 // bits; if the key is longer, verifying a signature takes milliseconds
 )
 
-// Print identifies a public key by its content: the thumbprint of RFC 7638.
+// Print identifies a public key by its RFC 7638 thumbprint.
 type Print [sha256.Size]byte
 
-// Set holds the keys of an issuer. It is immutable.
+// Set contains the keys of an issuer. It is immutable.
 type Set struct {
 	keys   []key
 	prints map[Print]struct{}
@@ -45,9 +45,9 @@ type key struct {
 	print     Print
 }
 
-// ParseSet reads a JWK Set. It omits keys that cannot verify any token that we accept: encryption
-// keys, keys of other types, and short keys. A set that contains only such keys is an error. An
-// empty list is not an error, because an issuer may withdraw all of its keys with it.
+// ParseSet parses a JWK Set. It omits keys that cannot verify any accepted token: encryption keys,
+// keys of unsupported types, and short keys. If the set contains only such keys, it returns an
+// error. An empty list is valid, because an issuer may withdraw all of its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -55,7 +55,7 @@ func ParseSet(text []byte) (*Set, error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if !stdjson.Valid(text) { // Valid limits the nesting, which go-jose does not limit
+	if !stdjson.Valid(text) { // Valid limits the nesting depth, but go-jose does not
 		return nil, errors.New("the key set is not JSON")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil || raw.Keys == nil {
@@ -81,7 +81,7 @@ func ParseSet(text []byte) (*Set, error) {
 	return s, nil
 }
 
-// parseKey reads one key. ok is false if the key cannot verify tokens.
+// parseKey parses one key. ok is false if the key cannot verify tokens.
 func parseKey(text []byte) (k key, ok bool) {
 	var jwk jose.JSONWebKey
 	if json.Unmarshal(text, &jwk) != nil || !jwk.IsPublic() || !jwk.Valid() || jwk.Use != "" && jwk.Use != "sig" {
@@ -108,15 +108,14 @@ func parseKey(text []byte) (k key, ok bool) {
 	return k, true
 }
 
-// namesEd25519 reports whether a key uses the newer name of EdDSA (RFC 9864).
+// namesEd25519 reports whether name is the newer name of EdDSA with Ed25519 (RFC 9864).
 func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
 
-// same reports whether k and o are the same key, listed twice in a set.
 func (k key) same(o key) bool { return o.id == k.id && o.print == k.print }
 
-// Len returns how many keys of the set verify tokens.
+// Len returns the number of keys.
 func (s *Set) Len() int { return len(s.keys) }
 
 // Has reports whether a key is in the set.
@@ -125,7 +124,7 @@ func (s *Set) Has(p Print) bool {
 	return ok
 }
 
-// Within reports whether every key of s is in other.
+// Within reports whether other contains every key of s.
 func (s *Set) Within(other *Set) bool {
 	for p := range s.prints {
 		if !other.Has(p) {
@@ -135,13 +134,13 @@ func (s *Set) Within(other *Set) bool {
 	return true
 }
 
-// Knows reports whether the set has a key to try for a token's signature.
+// Knows reports whether the set has a key that might verify a token.
 func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
-// of returns the keys that a token's header may refer to: the keys with the header's kid or,
-// without a kid, all keys for its algorithm. It returns at most mostTried keys.
+// of returns the keys that might verify a token: the keys with its kid or, if the token has no kid,
+// all keys for its algorithm. It returns at most mostTried keys.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {
@@ -151,7 +150,6 @@ func (s *Set) of(t *Token) (found []*key) {
 	return found
 }
 
-// fits reports whether a token's header may refer to the key.
 func (k *key) fits(t *Token) bool {
 	return string(k.algorithm) == t.Algorithm && (t.keyID == "" || k.id == t.keyID)
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// MaxToken is the maximum length of a token in bytes. Header and claims take a few KiB.
+// MaxToken is the maximum size of a token in bytes. The header and the claims usually take up a few
+// KiB.
 const MaxToken = 16 << 10
 
-// Leeway is the permitted difference between the clocks of the issuer and the edge.
+// Leeway is the tolerated difference between the clocks of the issuer and the edge.
 const Leeway = 60 * time.Second
 
 // The reasons why a token is refused.
@@ -31,19 +32,19 @@ var (
 	ErrNotYet     = errors.New("it is not valid yet")
 )
 
-// Looks reports whether a credential has the format of a token: three parts separated by dots.
+// Looks reports whether a credential has three parts separated by dots, like a token.
 func Looks(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
 
-// Token is a parsed token. Nothing in it may be trusted before Verify.
+// Token is a parsed token. It must not be trusted until Verify has succeeded.
 type Token struct {
-	Issuer    string // as the token states it, unverified
+	Issuer    string // not verified
 	Algorithm string
 	keyID     string
 	jws       *jose.JSONWebSignature
 	claims    map[string]any
 }
 
-// Parse parses a token. Its error is ErrMalformed.
+// Parse parses a token. The error is ErrMalformed.
 func Parse(credential []byte) (*Token, error) {
 	if len(credential) > MaxToken {
 		return nil, ErrMalformed
@@ -79,7 +80,8 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether a header contains nothing that changes the token's meaning.
+// plainHeader reports whether a header contains no member that changes how the token is verified or
+// interpreted.
 func plainHeader(text []byte) bool {
 	header := object(text)
 	if header == nil {
@@ -102,8 +104,7 @@ func plainHeader(text []byte) bool {
 	return false
 }
 
-// object reads a JSON object. It returns nil if the text is not an object, or if the object has
-// duplicate members.
+// object parses a JSON object. It returns nil if text is not an object or has duplicate members.
 func object(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
@@ -111,9 +112,9 @@ func object(text []byte) (members map[string]any) {
 	return members
 }
 
-// Verify checks the signature with keys of the issuer: the keys with the token's kid or, without a
-// kid, all keys for its algorithm, at most 8. It returns the token's claims and the thumbprint of
-// the key that verified the token. The error is ErrUnknownKey or ErrSignature.
+// Verify verifies the signature with the keys that s.of returns for the token. It returns the
+// claims and the thumbprint of the key that verified the token. The error is ErrUnknownKey or
+// ErrSignature.
 func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	keys := s.of(t)
 	if len(keys) == 0 {
@@ -127,25 +128,24 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token is valid now and has one of the audiences, so that only its
-// signature is unchecked. A newer set is fetched only for a plausible token.
+// Plausible reports whether the token has one of the audiences and is valid at the time now. It
+// does not check the signature. Newer keys are fetched only for plausible tokens.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
 }
 
-// Header returns a hash of the header members that select the token's key: the algorithm and the
-// kid.
+// Header returns a hash of the header members that select the key: alg and kid.
 func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
-// Claims are the claims of a verified token.
+// Claims contains the claims of a verified token.
 type Claims struct{ members map[string]any }
 
-// Times is the period in which a token is valid, including the leeway.
+// Times is the period in which a token is valid, extended by the leeway at both ends.
 type Times struct{ From, To time.Time }
 
-// Check verifies that the token is for one of the audiences, and returns the period in which the
-// token is valid. The error is ErrAudience or ErrMalformed.
+// Check checks that the token is intended for one of the audiences, and returns its validity
+// period. The error is ErrAudience or ErrMalformed.
 func (c Claims) Check(audiences []string) (Times, error) {
 	if !slices.ContainsFunc(listed(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
 		return Times{}, ErrAudience
@@ -173,7 +173,7 @@ func (c Claims) Check(audiences []string) (Times, error) {
 	return at, nil
 }
 
-// Hold checks that the token is valid at a time, by the wall clock. The error is ErrExpired or
+// Hold checks whether the token is valid at the wall-clock time now. The error is ErrExpired or
 // ErrNotYet.
 func (t Times) Hold(now time.Time) error {
 	switch now = now.Round(0); {

@@ -23,7 +23,7 @@ import (
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// signed makes a token by hand, so that its header can be anything.
+// signed makes a token from any header.
 func signed(t testing.TB, header, claims string, key crypto.Signer) string {
 	t.Helper()
 	input := encoded([]byte(header)) + "." + encoded([]byte(claims))
@@ -47,7 +47,6 @@ func signed(t testing.TB, header, claims string, key crypto.Signer) string {
 	return input + "." + encoded(signature)
 }
 
-// issuer has a key of each kind.
 type issuer struct {
 	ec  *ecdsa.PrivateKey
 	rsa *rsa.PrivateKey
@@ -81,7 +80,7 @@ func newIssuer(t testing.TB) *issuer {
 
 const plainClaims = `{"iss":"joe","aud":"here","exp":2000000000}`
 
-// verify checks a token as the edge does.
+// verify verifies a token in the same way as the edge.
 func (i *issuer) verify(token string) (Claims, error) {
 	t, err := Parse([]byte(token))
 	if err != nil {
@@ -120,8 +119,8 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s has no audience: %v", name, err)
 		}
 	}
-	// The payload of RFC 8037 is text, so the example is not a token, but its key and its signature
-	// are valid.
+	// The payload in RFC 8037 is plain text, so the example is not a token. Its key and its
+	// signature are valid, however.
 	const ed = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`
 	const text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
 	set, err := ParseSet([]byte(`{"keys":[` + ed + `]}`))
@@ -158,7 +157,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestConfusion checks the known attacks on token verifiers: none of the tokens may verify.
+// TestConfusion checks that the known attacks on token verifiers fail.
 func TestConfusion(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t)
 	good := signed(t, `{"alg":"ES256","kid":"ec"}`, plainClaims, i.ec)
@@ -222,13 +221,14 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(good); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
-	// The last letter of 64 bytes in base64 has four spare bits: another spelling is not a token.
+	// In the base64 encoding of 64 bytes, the last character has four unused bits. An encoding with
+	// other unused bits is not a valid token.
 	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", good[len(good)-1])
 	spelt := good[:len(good)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^1])
 	if _, err := i.verify(spelt); err == nil {
 		t.Error("another spelling of the signature is verified")
 	}
-	// Headers that point to other keys are ignored, so they are harmless.
+	// A header that points to other keys is ignored, so it is harmless.
 	if _, err := i.verify(signed(t, `{"alg":"ES256","kid":"ec","jku":"https://evil.test/","x5u":"https://evil.test/"}`, plainClaims, i.ec)); err != nil {
 		t.Errorf("a good token with jku and x5u: %v", err)
 	}
@@ -245,7 +245,7 @@ func TestCheck(t *testing.T) {
 	for claims, want := range map[string]error{
 		`{"aud":"here","exp":1800000060}`:                    nil,
 		`{"aud":["there","here"],"exp":1800000060}`:          nil,
-		`{"aud":"here","exp":1799999941}`:                    nil, // the leeway
+		`{"aud":"here","exp":1799999941}`:                    nil, // within the leeway
 		`{"aud":"here","exp":1800000001.5}`:                  nil,
 		`{"aud":"here","exp":1799999940}`:                    ErrExpired,
 		`{"aud":"here","exp":0}`:                             ErrExpired,
@@ -292,8 +292,8 @@ func TestParseSet(t *testing.T) {
 	}
 	for text, keys := range map[string]int{
 		`{"keys":[` + ed + `]}`:            1,
-		`{"keys":[` + ed + `,` + ed + `]}`: 1, // one, listed twice
-		`{"keys":[` + ed + `,` + strings.Replace(ed, "11qY", "21qY", 1) + `]}`:                                                                      2, // under one kid
+		`{"keys":[` + ed + `,` + ed + `]}`: 1, // one key that is listed twice
+		`{"keys":[` + ed + `,` + strings.Replace(ed, "11qY", "21qY", 1) + `]}`:                                                                      2, // two keys with the same kid
 		`{"keys":[` + ed + `,{"kty":"new"},{"kty":"oct","k":"AA"},7]}`:                                                                              1,
 		`{"keys":[` + strings.Replace(ed, `"kid"`, `"use":"enc","kid"`, 1) + `]}`:                                                                   0,
 		`{"keys":[` + strings.Replace(ed, `"kid"`, `"alg":"HS256","kid"`, 1) + `]}`:                                                                 0,
@@ -320,8 +320,8 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-// TestSeveralKeys: without a kid, or with several keys under a kid, at most 8 keys for the
-// algorithm are tried.
+// TestSeveralKeys checks that at most 8 keys are tried if the token has no kid or more than one key
+// has its kid.
 func TestSeveralKeys(t *testing.T) {
 	other := newIssuer(t)
 	var keys []ed25519.PrivateKey
@@ -333,7 +333,7 @@ func TestSeveralKeys(t *testing.T) {
 		keys = append(keys, private)
 	}
 	for _, id := range []string{"", "one"} {
-		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}} // for another algorithm, so it is not tried
+		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}} // this key is for another algorithm, so it is not tried
 		for _, k := range keys {
 			list = append(list, jose.JSONWebKey{Key: k.Public(), KeyID: id})
 		}
@@ -365,8 +365,8 @@ func TestSeveralKeys(t *testing.T) {
 	}
 }
 
-// FuzzParse: malformed tokens are refused without a panic, and a token that verifies is one that
-// was signed.
+// FuzzParse checks that malformed tokens are refused without a panic, and that only signed tokens
+// verify.
 func FuzzParse(f *testing.F) {
 	i := newIssuer(f)
 	good := signed(f, `{"alg":"EdDSA","kid":"ed"}`, plainClaims, i.ed)
