@@ -8,25 +8,24 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// account is this edge's view of a key's usage: a limit.Account. Any goroutine may call its
-// methods.
+// account implements limit.Account for one key of the fleet. Any goroutine may call its methods.
 type account struct {
 	terms *terms
 	id    string
-	edge  string // the edge that reports the usage
+	edge  string
 
 	mu     sync.Mutex
 	usage  usage
-	active time.Duration // when a call last took an amount
-	queued bool          // the account is in the queue of accounts with something to report
+	active time.Duration // when a call last took requests, tokens or a slot
+	queued bool
 
-	turns *turns // the queue of calls that wait for slots; nil: calls do not wait, but are refused
+	turns *turns // nil: a call that finds no free slot is refused immediately
 
-	number       uint64  // the number of the last message
-	born         string  // the account's birth id in the store, according to the last answer
-	flying, next *flight // the message in flight, and the next one
+	number       uint64
+	born         string  // birth id that the store gave the account, from the last answer
+	flying, next *flight // message in flight, and the message that will follow it
 	sent         time.Duration
-	unheard      bool // the store may have lost the amounts that calls hold
+	unheard      bool // whether the store may have lost the amounts that running calls hold
 	answered     time.Duration
 	unanswered   int // number of failed requests since the last answer
 }
@@ -38,7 +37,6 @@ func newAccount(t *terms, id string) *account {
 	return a
 }
 
-// Take takes one of the key's requests per minute.
 func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
 	if a.refund(limitsOf(l), now) {
 		return allowed
@@ -46,15 +44,15 @@ func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
 	return a.take(limitsOf(l), needs{requests: 1}, now)
 }
 
-// GiveBack gives back a request that Take has just taken. The store may have counted it already, so
-// the next request is free instead.
+// GiveBack reverts the last successful Take. The store may already have counted that request, so
+// GiveBack makes the key's next request free instead.
 func (a *account) GiveBack() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.usage.giveBack()
 }
 
-// refund reports whether a request is free because an earlier one was given back.
+// refund reports whether a request is free because an earlier request was given back.
 func (a *account) refund(l needs, at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,14 +68,11 @@ func (a *account) refund(l needs, at time.Time) bool {
 	return true
 }
 
-// Reserve takes a slot of the key's concurrency and holds an estimate of the call's tokens. The
-// caller must pass held to Settle.
 func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
 	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
 }
 
-// Settle frees the slot, and charges the used tokens in place of the held tokens.
 func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
@@ -108,8 +103,8 @@ func (a *account) charge(held, used needs) {
 	a.queue()
 }
 
-// take takes the amounts that a call needs from each cell, or nothing. If this edge does not hold
-// enough, take waits for the store.
+// take takes either all amounts that a call needs, or nothing. If this edge holds too little, take
+// waits for the store.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
@@ -130,11 +125,12 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	return a.askStore(n, now)
 }
 
-// fenceBefore is how long before the end of its lease an edge gives up the amounts that it holds.
+// fenceBefore determines when an edge gives up the amounts that it holds: this long before its
+// lease expires.
 const fenceBefore = 2 * time.Second
 
-// waitedBefore reports whether the call that now reserves has already waited in vain when it took
-// its request. No call waits twice. The caller must hold mu.
+// waitedBefore reports whether Take has already waited for the store in vain for this call. A call
+// must not wait twice. The caller must hold mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -143,11 +139,12 @@ func (a *account) waitedBefore(n needs) bool {
 	return true
 }
 
-// patience is how long an edge relies on an answer that nothing is free.
+// patience is how long an edge trusts an answer that nothing was free.
 const patience = 25 * time.Millisecond
 
-// tryTake takes from what this edge holds, or refuses if the store has just answered that nothing
-// is free. ok is false if only the store can decide. The caller must hold mu.
+// tryTake takes the needed amounts from those that this edge holds. If the store has just answered
+// that nothing is free, tryTake refuses the call. ok is false if only the store can decide. The
+// caller must hold mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
 	if u.lost || a.turns != nil && a.turns.waited() { // it may be another edge's turn
@@ -158,8 +155,9 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Other edges may return the amounts that they hold, so an answer is valid only for a moment.
-	// Slots become free at any time, and a message in flight may return amounts.
+	// Other edges may return amounts to the store, so an answer is trusted only for the time
+	// patience. It is not trusted while a message is in flight, which may return amounts. It is
+	// never trusted for slots, because a slot may become free at any time.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
@@ -188,8 +186,8 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	return allowed
 }
 
-// Levels returns the remaining requests and tokens: the amounts that this edge holds, and those
-// that were free at the last answer.
+// Levels returns the remaining requests and tokens. They consist of the amounts that this edge
+// holds and the amounts that were free at the last answer.
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

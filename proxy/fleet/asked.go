@@ -11,38 +11,35 @@ var (
 	errUnsubscribe = errors.New("a connection that has subscribed is closed, not used again")
 )
 
-// asked records the commands that the client has sent on a connection, so that an unsolicited reply
-// is noticed. It expects one reply for each command, as the client does. Messages that the store
-// sends by itself are not replies. They are pushes in RESP3, and arrays after a subscription in
-// RESP2. A subscription's first confirmation is an exception and counts as a reply.
+// asked counts the commands and the replies on one connection, so that boundedConn detects an
+// unsolicited reply. It expects one reply for each command, as the client does. Messages that the
+// store pushes are not replies, except the first confirmation of a subscription. They have the type
+// push in RESP3. In RESP2 they are arrays that follow a subscription.
 type asked struct {
 	mu             sync.Mutex
-	sent, answered uint64         // numbers of commands
-	subscriptions  []subscription // subscriptions without a reply so far
-	// confirmations still expected after the last subscription's reply
-	further      int
-	arrays       []arrayReply // commands with an array reply that is still expected
-	resp3, resp2 bool         // RESP3 was requested; a subscription was made in RESP2
+	sent, answered uint64         // number of commands, and number of replies
+	subscriptions  []subscription // subscriptions that have no reply yet
+	further        int
+	arrays         []arrayReply // commands that still expect an array as their reply
+	resp3, resp2   bool         // whether HELLO 3 was sent; whether a subscription was made in RESP2
 }
 
-// subscription is a command that subscribes.
 type subscription struct {
-	number   uint64 // the number of commands before the subscription
+	number   uint64
 	channels int
 }
 
-// arrayReply is a command whose reply is an array. The client reads the array's first members
-// without checking the length.
+// arrayReply is a command with an array reply. The client reads the first elements of that array
+// without checking its length.
 type arrayReply struct {
-	number uint64 // the number of commands before this one
+	number uint64
 	least  int
 }
 
-// ask records a command.
 func (a *asked) ask(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch name := string(f.word[:f.letters]); { // the command's name and its first argument
+	switch name := string(f.word[:f.letters]); {
 	case name == "HELLO3":
 		a.resp3 = true
 	case strings.HasPrefix(name, "SUBSCRIBE"), strings.HasPrefix(name, "PSUBSCRIBE"),
@@ -51,7 +48,7 @@ func (a *asked) ask(f *replyForm) error {
 		a.resp2 = !a.resp3
 	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
 		strings.HasPrefix(name, "SUNSUBSCRIBE"):
-		return errUnsubscribe // unsubscribing has several replies in different formats
+		return errUnsubscribe // the store sends more than one reply, in different formats
 	case name == "ROLE":
 		a.arrays = append(a.arrays, arrayReply{a.sent, 1})
 	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":
@@ -61,12 +58,11 @@ func (a *asked) ask(f *replyForm) error {
 	return nil
 }
 
-// hear handles a reply, or a message that the store sends by itself.
 func (a *asked) hear(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	word := f.member(0)
-	// whether a reply confirms a subscription, and whether it ends one
+	// confirms and ends are true if the message confirms a subscription or an unsubscription.
 	confirms, ends := false, false
 	push := f.top == '>' || a.resp2 && strings.IndexByte("*~%", f.top) >= 0 && f.members > 0 && word != "pong"
 	if push && f.members > 1 {
@@ -110,7 +106,7 @@ func (a *asked) hear(f *replyForm) error {
 	return nil
 }
 
-// spacesOf returns the minimum number of spaces that the client requires in a sentinel's message on
+// spacesOf returns the minimum number of spaces that the client expects in a sentinel's message on
 // a channel.
 func spacesOf(channel string) int {
 	switch channel {

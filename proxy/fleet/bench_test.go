@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake measures how long it takes to admit a call for which the edge holds enough, and one
-// for which the edge asks the store (the twin, which takes no time).
+// BenchmarkTake measures the admission of a call in two cases: the edge already holds the needed
+// amounts, or it has to ask the store. The store is the twin, which answers without delay.
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -31,10 +31,9 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkScript measures the cost of an account's script in a real store, which is otherwise idle
-// and reports the cost itself. Four edges send messages back to back. After a pause of some
-// milliseconds the script, like any script, takes several times as long because of the processor's
-// caches.
+// BenchmarkScript measures the script of an account in a real store that is otherwise idle. Four
+// edges send messages without pauses. After a pause of a few milliseconds, any script takes several
+// times as long, because the processor's caches are cold.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

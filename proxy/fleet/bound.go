@@ -8,13 +8,13 @@ import (
 	"net"
 )
 
-// The limits on one reply. The largest replies hold all keys of the store, or the rows of a day.
-// The limits leave room for 130,000 keys with entries of 500 bytes.
+// These constants limit the size of a reply. The largest replies contain all keys of the store, or
+// the usage rows of a day. The limits allow 130,000 keys with entries of 500 bytes each.
 const (
-	maxBulk     = 8 << 20  // bytes of one string
-	maxLine     = 64 << 10 // bytes of one line
-	maxElements = 1 << 18  // elements in all arrays of a reply; a pair of a map counts as two
-	maxReply    = 64 << 20 // bytes of one reply
+	maxBulk     = 8 << 20
+	maxLine     = 64 << 10
+	maxElements = 1 << 18 // total number of elements in all arrays of a reply; a map entry counts as two
+	maxReply    = 64 << 20
 	maxNesting  = 16
 )
 
@@ -27,7 +27,6 @@ var (
 	errReplySize    = errors.New("the store's reply is too long")
 )
 
-// dialBounded opens a connection that limits the size of replies.
 func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 	var c net.Conn
 	var err error
@@ -42,11 +41,12 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 	return bound(c), nil
 }
 
-// boundedConn is a connection to the store. The client allocates memory for the length that a reply
-// announces, before it has received the data. So if a reply exceeds a limit, boundedConn ends the
-// connection before the client sees the announced number. An unsolicited reply would make the
-// client panic, so boundedConn also ends the connection before the client has received such a reply
-// completely.
+// boundedConn is a connection to the store that validates replies before the client reads them.
+//
+// The client allocates memory for the length that a reply announces, before it has received the
+// data. boundedConn therefore closes the connection as soon as an announced length exceeds a limit.
+// An unsolicited reply would make the client panic, so boundedConn closes the connection before the
+// client has received the complete reply.
 type boundedConn struct {
 	net.Conn
 	form  replyForm
@@ -62,8 +62,8 @@ func bound(c net.Conn) *boundedConn {
 	return b
 }
 
-// Write sends commands. It counts them first, because a reply may be received at once. The client
-// calls Write from one goroutine at a time.
+// Write counts the commands and then sends them. It counts them first because a reply may arrive
+// immediately. The client calls Write from one goroutine at a time.
 func (c *boundedConn) Write(p []byte) (int, error) {
 	if _, err := c.sent.scan(p); err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read reads the store's output. The client calls Read from one goroutine at a time.
+// Read reads and validates replies. The client calls Read from one goroutine at a time.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -84,33 +84,34 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyForm parses the format of replies (RESP2 and RESP3) byte by byte. It keeps only the first
-// bytes of their content.
+// replyForm parses replies in RESP2 and RESP3 byte by byte. It stores only the first few bytes of
+// their content.
 type replyForm struct {
 	next     replyPart
-	kind     byte // the kind of the current value
-	line     int  // length of the current line so far
-	number   int  // the number that the line announces
+	kind     byte
+	line     int // bytes read of the current line
+	number   int // the number that the current line announces
 	negative bool
-	streamed bool // the line announces '?': elements follow until an end mark
-	cr       bool // the line's last byte was a CR
-	left     int  // remaining bytes of the current string
+	streamed bool // the line announces '?', so elements follow until an end mark
+	cr       bool
+	left     int
 	parents  [maxNesting]parent
 	depth    int
-	elements int // number of elements in the whole reply
+	elements int
 	bytes    int
 
-	ended   func(*replyForm) error // called with a complete reply before its last byte passes
-	top     byte                   // the reply's kind
-	members int                    // members read so far, of an array or the like
-	kept    int                    // the number of members whose beginnings are kept
-	word    [48]byte               // the beginning of a string, or of an array's first members
+	ended   func(*replyForm) error // called when a reply is complete, before the last byte of the reply is passed on
+	top     byte
+	members int      // number of elements of the outermost array that have been read
+	kept    int      // number of elements whose first bytes are stored in word
+	word    [48]byte // first bytes of a string, or of an array's first elements
 	letters int
-	ends    [3]int // the ends of the members in word
-	spaces  int    // number of spaces in a string, or in the last of those members
+	ends    [3]int
+	spaces  int // number of spaces in a string, or in the last stored element
 }
 
-// member returns the first bytes of one of the first members, or of a string outside an array.
+// member returns the first bytes of one of the stored elements. If the reply is a string, member 0
+// is that string.
 func (f *replyForm) member(n int) string {
 	switch {
 	case f.members == 0 && n == 0:
@@ -123,35 +124,34 @@ func (f *replyForm) member(n int) string {
 	return string(f.word[f.ends[n-1]:f.ends[n]])
 }
 
-// replyPart tells what the next byte of a reply belongs to.
+// replyPart is the part of a reply to which the next byte belongs.
 type replyPart uint8
 
 const (
-	partKind    replyPart = iota
-	partText              // a line up to its end
-	partNumber            // a line that announces a length
-	partLineEnd           // the \n that ends a line
-	partString            // the remaining bytes of a string
+	partKind replyPart = iota
+	partText
+	partNumber
+	partLineEnd
+	partString
 	partCR
 	partLF
-	partChunk // the kind byte of a chunk of a streamed string
+	partChunk // the type byte of a chunk of a streamed string
 )
 
-// parent is an array, a map or a similar value whose elements are being read.
 type parent struct {
-	left      int  // remaining elements; if streaming, elements follow until the end mark
-	pairs     bool // a map or an attribute
-	attribute bool // describes the value that follows it, and is no value itself
-	odd       bool // streaming: the number of elements so far is odd
+	left      int  // number of remaining elements, or streaming
+	pairs     bool // whether the aggregate is a map or an attribute
+	attribute bool // whether it is an attribute, which describes the value after it and is not a value
+	odd       bool // whether the number of elements so far is odd (only if streaming)
 }
 
 const streaming = -1
 
-// scan parses bytes. It returns the number of valid bytes, and an error for the next byte if that
-// byte is invalid.
+// scan parses bytes and returns how many of them are valid. The error describes the first invalid
+// byte.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // the length has been checked against the reply's limit
+		if f.next == partString { // string has checked that this length does not exceed maxReply
 			n := min(f.left, len(p)-i)
 			f.keep(p[i : i+n])
 			f.left -= n
@@ -206,13 +206,11 @@ func (f *replyForm) step(b byte) error {
 	return nil
 }
 
-// begin starts a line that announces a length.
 func (f *replyForm) begin(kind byte) {
 	f.kind, f.next = kind, partNumber
 	f.line, f.number, f.negative, f.streamed = 0, 0, false, false
 }
 
-// begins handles the first byte of a value.
 func (f *replyForm) begins(kind byte) error {
 	if f.depth == 0 {
 		f.top, f.members, f.letters, f.spaces = kind, 0, 0, 0
@@ -244,7 +242,7 @@ func (f *replyForm) text(b byte) error {
 		}
 		return f.end(false)
 	}
-	if f.cr { // the previous CR did not end the line
+	if f.cr { // the previous CR was not followed by LF
 		f.keep([]byte{'\r'})
 	}
 	if f.cr = b == '\r'; !f.cr {
@@ -256,7 +254,8 @@ func (f *replyForm) text(b byte) error {
 	return nil
 }
 
-// keep stores bytes of a string. A string that is longer than word matches no known word.
+// keep stores bytes of a string in word. A string that is longer than word cannot match a known
+// name.
 func (f *replyForm) keep(p []byte) {
 	if f.depth > 1 || f.members >= f.kept {
 		return
@@ -265,7 +264,6 @@ func (f *replyForm) keep(p []byte) {
 	f.spaces += bytes.Count(p, []byte{' '})
 }
 
-// digit handles a byte of a length: a digit, the sign of -1, or a ?.
 func (f *replyForm) digit(b byte) error {
 	f.line++
 	switch {
@@ -284,7 +282,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits checks a length by the digits that have been received so far.
+// fits checks an announced length digit by digit, before the line is complete.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':
@@ -299,14 +297,13 @@ func (f *replyForm) fits() error {
 	return nil
 }
 
-// announced handles the end of a line with a length.
 func (f *replyForm) announced() error {
 	null := f.negative
 	if null && (f.number != 1 || f.kind == '%' || f.kind == '|' || f.kind == ';') {
 		return errReplyForm
 	}
 	if null && f.depth == 0 {
-		f.top = '_' // the client also treats every kind of null alike
+		f.top = '_' // the client does not distinguish the kinds of null
 	}
 	switch f.kind {
 	case '$', '!', '=':
@@ -333,7 +330,6 @@ func (f *replyForm) announced() error {
 	return f.open()
 }
 
-// string prepares for the bytes of a string.
 func (f *replyForm) string() error {
 	if f.bytes+f.number > maxReply {
 		return errReplySize
@@ -344,7 +340,6 @@ func (f *replyForm) string() error {
 	return nil
 }
 
-// stringEnd handles the \r\n of a string, or the end of a value of fixed length.
 func (f *replyForm) stringEnd() error {
 	switch f.kind {
 	case ';':
@@ -361,7 +356,6 @@ func (f *replyForm) stringEnd() error {
 	return f.end(false)
 }
 
-// open prepares for the elements of an array or a similar value.
 func (f *replyForm) open() error {
 	p := parent{left: f.number, attribute: f.kind == '|'}
 	if p.pairs = f.kind == '%' || p.attribute; p.pairs {
@@ -385,7 +379,6 @@ func (f *replyForm) open() error {
 	return nil
 }
 
-// end handles the end of a value or of an attribute.
 func (f *replyForm) end(attribute bool) error {
 	f.next = partKind
 	for !attribute {

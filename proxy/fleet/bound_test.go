@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fromStore is a connection that only delivers the store's output.
 type fromStore struct {
 	net.Conn
 	sent io.Reader
@@ -26,8 +25,8 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns how much of a store's output passes. The client's requests would allow a longer
-// output.
+// bounded returns the part of a store's output that passes. The commands that it pretends to have
+// sent would allow more replies.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
@@ -51,8 +50,8 @@ var largestReplies = []string{
 	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
 }
 
-// TestGoodReplies checks that valid replies pass completely, and that the connection's next reply
-// is parsed separately.
+// TestGoodReplies checks that valid replies pass completely, and that each is parsed independently
+// of the previous one.
 func TestGoodReplies(t *testing.T) {
 	for _, reply := range append(largestReplies, goodReplies...) {
 		sent := reply + reply + "*262144\r\n"
@@ -99,7 +98,8 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// TestBadReplies checks that the valid bytes before an invalid one pass, and no byte after them.
+// TestBadReplies checks that the valid bytes before an invalid byte pass, and that no later byte
+// passes.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
@@ -111,8 +111,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// TestLongReply checks that several strings are refused if they are too long together, even if each
-// is short enough.
+// TestLongReply checks that the total length of the strings in a reply is limited.
 func TestLongReply(t *testing.T) {
 	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
 	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)
@@ -122,7 +121,7 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestSplitReplies checks that the same bytes pass no matter how they are split, and that parsing
+// TestSplitReplies checks that the same bytes pass wherever the reads split them, and that parsing
 // does not allocate.
 func TestSplitReplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,7 +156,8 @@ func TestSplitReplies(t *testing.T) {
 	}
 }
 
-// FuzzReplies checks that the output is a prefix of the input, and all of it if there is no error.
+// FuzzReplies checks that the output is a prefix of the input, and that it is the complete input
+// unless there is an error.
 func FuzzReplies(f *testing.F) {
 	for _, reply := range goodReplies {
 		f.Add(reply)
@@ -177,9 +177,8 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// TestHugeReplies checks that a store that announces more than is possible causes an error but no
-// allocation, at its first reply and later. Once the store answers correctly, the edge uses it
-// again.
+// TestHugeReplies checks that a reply that announces too much data causes an error but no
+// allocation, and that the edge uses the store again once it answers correctly.
 func TestHugeReplies(t *testing.T) {
 	for _, reply := range []string{"*2147483647\r\n", "$2147483647\r\nabc", "%-1\r\n"} {
 		store := miniredis.RunT(t)

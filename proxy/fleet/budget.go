@@ -9,25 +9,25 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// Budgets are also accounts: one for each key and period. The period is part of the account's name,
-// so a new period starts at zero. Charges are not paid off over time. An edge reports its use since
-// the start of the period under the name of its ledger, which stays the same after a restart. So
-// the store may lose all data, and an edge may crash: reported use is counted once, and unreported
-// use is reported later. Amounts that a dead edge held become free again, because the dead edge may
-// not have used them.
+// A budget is an account for one key and one period. The account's name contains the period, so a
+// new period starts at zero. Charges do not decrease over time.
+//
+// An edge reports its use since the start of the period under the name of its ledger, which
+// survives a restart. If the store loses all data or an edge crashes, each use is therefore still
+// counted exactly once. Amounts that a dead edge held become free again, because the edge may not
+// have used them.
 
-// budgetKinds are the kinds of a budget's cells: requests (unused), tokens, and millionths of
-// money.
+// budgetKinds are the kinds of the cells in a budget: requests (unused), tokens, and spend in
+// millionths of the currency.
 var budgetKinds = [cells]kind{slot, budget, budget}
 
-const spent = slots // the cell that counts money
+const spent = slots // index of the cell for spend
 
 var budgetNames = [limit.Periods][cells]string{
 	limit.Day:   {tokens: limit.TokensPerDay, spent: limit.SpendPerDay},
 	limit.Month: {tokens: limit.TokensPerMonth, spent: limit.SpendPerMonth},
 }
 
-// keyBudget is this edge's view of a key's budgets: a limit.Budget.
 type keyBudget struct {
 	terms    *terms
 	id, edge string
@@ -35,20 +35,19 @@ type keyBudget struct {
 
 	mu      sync.Mutex
 	current [limit.Periods]*periodBudget
-	before  [limit.Periods]*periodBudget // the previous periods, for calls that started in them
+	before  [limit.Periods]*periodBudget // previous periods, for calls that started in them
 }
 
-// periodBudget is a budget in one period.
 type periodBudget struct {
 	number  int64
 	account *account
 
 	mu    sync.Mutex
-	spent money.Amount // spent by this edge, exactly; the account counts in millionths
+	spent money.Amount // exact spend at this edge; the account counts millionths
 }
 
-// NewBudget returns a key's budget over the fleet. used returns this edge's use. edge is the name
-// under which the edge has reported use before, or empty if there is no such name.
+// NewBudget returns the fleet-wide budget of a key. used returns this edge's use. edge is the name
+// under which this edge has reported use before; "" creates a new name.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -57,14 +56,14 @@ func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
 	return &keyBudget{terms: t, id: id, edge: edge, used: used}
 }
 
-// of returns the budget of the period that contains now. A new budget starts from this edge's use
-// in the period.
+// of returns the budget of the period that contains now. A new periodBudget starts with this edge's
+// use so far in the period.
 func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodOf(period, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.current[period]
-	if p != nil && p.number >= number { // if the clock was set back, the later period stays
+	if p != nil && p.number >= number { // if the clock was set back, the later period stays current
 		return p
 	}
 	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
@@ -84,7 +83,8 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	return next
 }
 
-// heldIn returns the budget of the period in which a call holds an amount, or nil if there is none.
+// heldIn returns the budget of a period with a given number, or nil if that period ended too long
+// ago.
 func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +96,8 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths returns the amount that an account holds or counts for a. It rounds up, because
-// otherwise each edge could exceed the limit by a fraction of a millionth.
+// millionths converts an amount to millionths and rounds up. If amounts were not rounded up, each
+// edge could exceed the limit by a fraction of a millionth.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -105,10 +105,8 @@ func millionths(a money.Amount) int64 {
 	return a.Micros
 }
 
-// needsOf converts a cost to the cells of a budget.
 func needsOf(c limit.Cost) needs { return needs{tokens: c.Tokens, spent: millionths(c.Spend)} }
 
-// Hold implements limit.Budget.
 func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time) (held limit.Held, d limit.Decision) {
 	for period := range b.current {
 		of := limit.OfPeriod(l, period)
@@ -132,9 +130,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell makes budget accounts report to the store: the account of the period from, and the accounts
-// of all longer periods. A refused call has not asked these accounts, but a new process may have to
-// report the use of the previous process.
+// tell makes accounts report to the store: the account of the period with index from, and the
+// accounts of all longer periods. A refused call has not taken anything from these accounts, but a
+// new process may still have to report the use of the previous process.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -147,7 +145,8 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns the amount that a call holds: the expected cost, but at most the complete budget.
+// atMost returns the amount that a call holds: the expected cost, or the whole budget if that is
+// less.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -158,10 +157,12 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// refusal returns the fleet's use, as far as this edge knows. It also reports whether the call
-// would be admitted if the running calls ended without using anything. If the edge may grant only a
-// share of the remaining budget, the refusal has that share, and the time until the edge knows the
-// remaining budget.
+// refusal describes why a budget refuses a call:
+//
+//   - the use of the fleet, as far as it is known to this edge;
+//   - whether the call would be admitted if all running calls ended without using anything (Freed);
+//   - if this edge may grant only a share of the remaining budget: that share (Part), and how long
+//     the restriction lasts (Wait).
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,12 +188,12 @@ func (a *account) refusal(limits, n needs) limit.Refused {
 	return r
 }
 
-// costOf converts cells of a budget to a cost.
 func costOf(n needs) limit.Cost {
 	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
 }
 
-// Used implements limit.Budget. It returns the fleet's use, as far as this edge knows.
+// Used implements limit.Budget. It returns the use of the fleet, as far as it is known to this
+// edge.
 func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	a := b.of(period, now).account
 	a.mu.Lock()
@@ -204,10 +205,10 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return costOf(used)
 }
 
-// used returns how much of a budget all edges have used, as far as this edge knows.
+// used returns how much of the budget all edges have used, as far as it is known to this edge.
 func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 
-// Settle implements limit.Budget. The use of a call counts in the period in which the call ends.
+// Settle implements limit.Budget. A call's use counts in the period in which the call ends.
 func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 	for period, number := range held.At {
 		if number == 0 {
@@ -222,7 +223,6 @@ func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 	}
 }
 
-// charge counts the use of a call.
 func (p *periodBudget) charge(used limit.Cost) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

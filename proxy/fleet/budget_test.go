@@ -11,18 +11,17 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// budgetEdge is an edge with a ledger that loses no usage.
+// budgetEdge is an edge with a ledger that does not lose any usage.
 type budgetEdge struct {
 	fleet  *Fleet
 	line   *line
 	budget *keyBudget
-	used   limit.Cost // use in the period, by the ledger
+	used   limit.Cost // use in the period according to the ledger
 	held   []limit.Held
 }
 
 var budgetDay = time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 
-// startBudget restarts the process of an edge with a ledger.
 func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	w.start(i)
 	f := w.edges[i]
@@ -32,7 +31,7 @@ func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	})
 }
 
-// settleAll ends all faults and makes all edges report.
+// settleAll ends all faults and makes every edge report its use.
 func (w *world) settleAll() {
 	for _, l := range w.lines {
 		l.lose, l.mute, l.repeat, l.delay, l.cut = never, never, never, never, false
@@ -42,7 +41,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unknown returns how much of the edge's use and holds its reports do not cover.
+// unknown returns the part of the edge's use and holds that the edge has not reported.
 func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -56,10 +55,10 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 }
 
 // TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
-// makes the store lose all data. In the end the store's account equals the use of all edges. A call
-// is admitted only if it fits into the budget together with what is used and held, with one
-// allowance: whenever an edge's lease expires, its unreported use and holds are added to the
-// budget.
+// makes the store lose all data. At the end, the store's account must equal the use of all edges. A
+// call may be admitted only if it fits into the budget in addition to the used and the held
+// amounts. One excess is allowed: when the lease of an edge expires, the edge's unreported use and
+// holds are added to the budget.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -96,7 +95,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			case 1:
 				w.lines[i].hearLate()
 			case 2:
-				w.tick(time.Millisecond) // a start takes longer, so that no two processes start in the same millionth of a second
+				w.tick(time.Millisecond) // a start takes time, so two processes must not start in the same microsecond
 				w.startBudget(string(rune('a'+i)), e, i)
 			case 3, 4, 5:
 				if len(e.held) > 0 {
@@ -145,9 +144,9 @@ func TestBudgetOfAFleet(t *testing.T) {
 				e.budget.Settle(e.held[0], limit.Cost{}, w.now)
 				e.held = e.held[1:]
 			}
-			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // a forgotten budget checks again
+			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // makes the edge notice a forgotten budget
 			sum.Tokens += e.used.Tokens
-			sum.Spend.Micros += millionths(e.used.Spend) // each edge reports whole millionths
+			sum.Spend.Micros += millionths(e.used.Spend) // each edge rounds its report up to whole millionths
 		}
 		for _, e := range all {
 			for _, p := range e.budget.current {
@@ -171,7 +170,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 	})
 }
 
-// TestRefusedDayTellsMonth checks that an edge that starts when the day's budget is used up still
+// TestRefusedDayTellsMonth checks that an edge that starts with an exhausted daily budget still
 // reports its use in the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
@@ -188,8 +187,9 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// TestForgottenBudget checks that a budget does not start at zero when the store loses it, no
-// matter which edges ask first. Only what was left by the edges' last answers is available.
+// TestForgottenBudget checks that a budget does not start at zero after the store has lost it,
+// whichever edge asks first. At most the amount that was free at the edges' last answers may be
+// available.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
@@ -235,8 +235,8 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget checks refusals after the store has lost its data. A refusal has the
-// edge's part of what is left, and the time to ask again. At that time the call fits.
+// TestPartOfForgottenBudget checks refusals after the store has lost its data. A refusal must
+// contain the edge's share of the remaining budget, and the time until the call can be admitted.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
@@ -261,7 +261,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 		}
 		return d
 	}
-	ask(1) // the edge notices the loss
+	ask(1) // makes the edge notice the loss
 	d := ask(1500)
 	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > lease {
 		t.Fatalf("Hold of 1500 = %+v, quota %+v; want a refusal by the edge's part for more than 1 s, at most %v", d, d.Quota, lease)

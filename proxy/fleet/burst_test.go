@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// slowLine is a line for simultaneous calls. Its store takes a millisecond for an answer.
+// slowLine is a line that can be used by simultaneous calls. Its store takes a millisecond to
+// answer.
 type slowLine struct {
 	*line
 	mu    sync.Mutex
@@ -33,14 +34,14 @@ func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	return s.line.Exchange(ctx, id, m)
 }
 
-// TestBurst checks simultaneous calls of an idle key that has room for all of them: none is refused
-// while the edge returns its excess.
+// TestBurst checks that a burst of calls of an idle key is admitted completely if its limits allow,
+// even while the edge returns excess amounts.
 func TestBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   config.KeyLimits
 		estimate int64
 		most     int
-		idle     time.Duration // idle time after which the key has all of its limits again
+		idle     time.Duration // idle time after which the key's limits are fully available again
 	}{
 		"requests": {config.KeyLimits{RequestsPerMinute: 600}, 0, 600, time.Minute},
 		"tokens":   {config.KeyLimits{TokensPerMinute: 20_000}, 500, 40, 30 * time.Second},
@@ -91,14 +92,15 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 	}
 }
 
-// asking is a call that waits for a message, or has not yet woken up after the message.
+// asking is a call that waits for a message, or that has not yet continued after the message has
+// ended.
 type asking struct {
 	flight *flight
 	needs  needs
 	own    needs
 }
 
-// interleaved runs calls of an edge, its messages and its reports in any order that the locks
+// interleaved runs the calls, messages and reports of an edge in arbitrary orders that the locks
 // allow.
 type interleaved struct {
 	*rapid.T
@@ -106,15 +108,14 @@ type interleaved struct {
 	twin *twin
 
 	waiting []asking
-	message *message // the one under way
+	message *message // message in flight
 	reply   reply
 
 	limits needs
-	used   needs // of each limit
+	used   needs // use of each limit
 	held   []needs
 }
 
-// begin starts a call that the key has room for.
 func (w *interleaved) begin() {
 	n := needs{requests: 1}
 	if rapid.Bool().Draw(w.T, "tokens and a slot") {
@@ -146,7 +147,6 @@ func (w *interleaved) allow(d limit.Decision, n needs) {
 	}
 }
 
-// send sends a message, which the store answers at once.
 func (w *interleaved) send(f *flight) {
 	w.flying = f
 	m := w.account.message(w.terms.now())
@@ -186,8 +186,8 @@ func (w *interleaved) step() {
 	}
 }
 
-// TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for the
-// call, no matter how an edge's calls, messages and reports interleave.
+// TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for it,
+// however the edge's calls, messages and reports interleave.
 func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// The cells of an account, one for each limit of a key.
+// These are the indexes of the cells of an account. Each limit of a key has a cell.
 const (
 	requests = iota
 	tokens
@@ -15,85 +15,85 @@ const (
 	cells
 )
 
-// needs is how much a call takes from each cell.
 type needs [cells]int64
 
 // cell is this edge's view of one limit of a key, in units of the limit. The store grants amounts
-// in advance. It learns about their use later, from the message that asks for more.
+// in advance, and learns from a later message how much of them was used.
 type cell struct {
 	kind  kind
-	limit int64 // the limit of the whole fleet; 0: no limit
+	limit int64 // limit of the whole fleet; 0: no limit
 
-	spare   int64 // granted and unused amount; negative after a call used more than its estimate
-	awaited int64 // share of spare that is reserved for calls that have not yet taken or left it
-	running int64 // amount that running calls hold
-	charged int64 // amount used permanently since the edge started
-	acked   int64 // share of charged that was reported in the last answered message
-	refunds int64 // share of charged that was given back, so that as many calls charge nothing
+	spare   int64 // granted amount that no call holds; negative if a call has used more than its estimate
+	awaited int64 // part of spare that is reserved for calls that have waited for the last answer
+	running int64
+	charged int64 // amount charged since the start of the process
+	acked   int64 // part of charged that the last answered message reported
+	refunds int64 // number of requests that were given back; as many later requests are free
 
-	// The fields below have the values of the last answer, minus the amount paid off over time
-	// since then.
+	// The fields below are from the last answer. They are reduced as debts decrease over time.
 	at   time.Duration
-	seen bool    // an answer has been received
-	free float64 // amount that no edge holds or owes
-	debt float64 // debt of all edges
-	own  float64 // share of debt that this edge has charged
+	seen bool    // whether any answer has been received
+	free float64 // amount that no edge holds or owes; negative if the edges exceed the limit
+	debt float64 // charges of all edges that still count
+	own  float64 // this edge's part of debt
 
-	// The fields below apply while the store is lost. alone is the amount that this edge may use by
-	// itself, computed at aloneAt. grace is true if the edge admits one call regardless of the
-	// call's need.
+	// The fields below apply while the store is lost. alone is the amount that this edge may use
+	// without the store, computed at the time aloneAt. If grace is true, this edge admits one call
+	// of any size.
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
-	owed    float64 // the debt that the store knows, which is paid off first
-	forgone float64 // unreported use that has been paid off, so that the store need not count it
+	owed    float64 // debt that the store knows, which decreases first
+	forgone float64 // unreported use that has expired without the store, so the store need not count it
 
-	// Other edges may hold or have used amounts that the store does not know. Until this doubt
-	// ends, this edge takes at most its share of the slots. Of a budget it takes at most part. Of a
-	// rate it takes at most part plus its own share of the amount that is paid off over time.
-	doubted  time.Duration // when the doubt started
-	doubtful time.Duration // when the doubt ends
+	// After a loss of data, other edges may hold or have used amounts that the store does not know.
+	// Until the time doubtful, this edge takes at most:
+	//
+	//   - its share of the slots;
+	//   - the amount in part of a budget;
+	//   - the amount in part of a rate, plus its share of the amount that becomes free over time.
+	doubted  time.Duration // start of this period
+	doubtful time.Duration // end of this period
 	part     float64
-	parted   bool // part also limits the slots
+	parted   bool // whether part also limits the slots
 }
 
-// kind determines what happens to the used amount of a cell.
+// kind determines what happens to an amount after a call has used it.
 type kind uint8
 
 const (
 	slot   kind = iota // the amount is free again when the call ends
-	paid               // the amount is charged, and paid off over time at a rate of limit a minute
-	budget             // the amount is charged until the period ends
-	turn               // in a message: a slot that calls of this edge wait for; edges take turns
+	paid               // the amount is charged, and the charge decreases by limit per minute
+	budget             // the amount stays charged until the period ends
+	turn               // used only in messages: calls of this edge wait for a slot, so edges take turns
 )
 
-// part is what a message reports about one cell.
+// part reports one cell in a message.
 type part struct {
 	kind    kind
-	limit   int64 // 0: no limit
-	charged int64 // since the edge started
-	base    int64 // part of charged that the store certainly knows or need not count
-	own     int64 // this edge's unpaid charges in the debt; for a budget: what all edges have reported
-	least   int64 // the amount that cannot be taken away
+	limit   int64
+	charged int64
+	base    int64 // part of charged that the store already knows or need not count
+	own     int64 // this edge's part of the debt; for a budget, the sum that all edges have reported
+	least   int64 // amount that the edge does not return
 	want    int64
 }
 
-// grant is what an answer reports about one cell.
+// grant reports one cell in an answer.
 type grant struct {
 	held int64
 	debt float64
-	free float64 // amount that no edge holds or owes
+	free float64
 }
 
-// An edge prefetches: it holds a little more than it uses, so that most calls need no message. Far
-// from the limit, all edges together prefetch a tenth of the free amount. Near the limit, each edge
+// An edge prefetches more than it uses, so that most calls do not need a message. If more than half
+// of the limit is free, all edges together prefetch a tenth of the free amount. Otherwise each edge
 // prefetches a hundredth of the limit.
 const (
 	farPart  = 10
 	nearPart = 100
 )
 
-// target returns the spare amount that an active edge aims to hold.
 func (c *cell) target(edges int) int64 {
 	if c.far() {
 		return int64(c.free) / int64(farPart*edges)
@@ -104,8 +104,8 @@ func (c *cell) target(edges int) int64 {
 // far reports whether more than half of the limit is free.
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
-// keep returns how long after the last call an edge keeps its unused amount. Near the limit, other
-// edges may be waiting for that amount.
+// keep returns how long after the last call an edge keeps its spare amount. The time is shorter if
+// less than half of the limit is free, because other edges may be waiting for the amount.
 func (c *cell) keep() time.Duration {
 	if c.far() {
 		return keepFar
@@ -118,7 +118,6 @@ const (
 	keepNear = 4 * time.Second
 )
 
-// catchUp subtracts the amount that has been paid off since the cell's last update.
 func (c *cell) catchUp(now time.Duration) {
 	passed := (now - c.at).Seconds()
 	if c.at = now; c.kind != paid || passed <= 0 || !c.seen {
@@ -130,18 +129,18 @@ func (c *cell) catchUp(now time.Duration) {
 	}
 }
 
-// need returns the amount that a call takes. A call that needs more than the limit takes all of the
+// need returns the amount that a call takes. A call that needs more than the limit takes the whole
 // limit.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n. The amount is taken from spare or, without the store, from alone.
+// take makes a call hold n. While the store is lost, the amount comes from c.alone, otherwise from
+// c.spare.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
 	c.back(-n, lost)
 }
 
-// settle ends a call's hold and charges its use.
 func (c *cell) settle(held, used int64, lost bool) {
 	c.running -= held
 	if c.kind == slot || c.limit == 0 && c.kind == paid {
@@ -153,7 +152,8 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back makes n usable again, except for the amount that all edges together hold beyond the limit.
+// back makes n usable again. If free is negative, the edges exceed the limit, and n reduces the
+// excess first.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -168,18 +168,16 @@ func (c *cell) back(n int64, lost bool) {
 	}
 }
 
-// unacked returns how much of the charged amount the store must still count.
 func (c *cell) unacked() int64 { return c.charged - c.base() }
 
-// base returns how much of the charged amount the store need not count.
+// base returns the part of charged that the store need not count.
 func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 
-// unclaimed returns the spare amount that is not reserved for waiting calls.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns the cell's part of a message, and gives back the unclaimed amount above target.
-// Until the answer is received, only the remaining amount can be used, because the message may
-// reach the store even if its answer is lost.
+// report returns the cell's part of a message. If spare exceeds target, it gives back the excess.
+// Until the answer arrives, the edge uses only the amount in least, because the store may receive
+// the message even if its answer is lost.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -192,7 +190,6 @@ func (c *cell) report(target, wanted int64) part {
 	}
 }
 
-// granted applies the answer to a message.
 func (c *cell) granted(said part, g grant, now time.Duration) {
 	if c.limit == said.limit && c.limit > 0 {
 		c.spare += g.held - said.least
@@ -203,10 +200,10 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
-// doubt starts the period after a loss of data in which the store may not know the amounts that
-// other edges hold. This edge keeps the amount that it held and its share of the amount that was
-// free at the last answer. If the edge has continued alone since then, it keeps the remaining
-// amount of that share.
+// doubt starts the period after a loss of data in which the store may not know what other edges
+// hold. During this period, this edge may use its spare amount and its share of the amount that was
+// free at the last answer. If it was working without the store, it may use what remains of c.alone
+// instead.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -218,10 +215,9 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful = part, now, now+lease
 }
 
-// doubtReturn starts a period in which other edges still have to report their use without the
-// store. If alone is true, this edge has also used its own share without the store, and continues
-// with the remaining amount of that share. Otherwise it gets its share of the amount that is free
-// according to the answer.
+// doubtReturn starts the period after the store's return in which other edges still have to report
+// their use. If alone is true, this edge was working without the store, and continues with what
+// remains of its share. Otherwise it gets its share of the amount that the answer reports as free.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -230,11 +226,12 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
-// untilAllTold is how long, after its own heartbeat, an edge waits for the other edges to reach the
-// store again.
+// untilAllTold is how long an edge waits for the other edges to reach the store again, counted from
+// its first answered heartbeat.
 const untilAllTold = 2 * heartbeat
 
-// withheld reports whether other edges may hold n although the store grants it.
+// withheld reports whether this edge must not take n although the store would grant it, because
+// other edges may hold or have used it.
 func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtful:
@@ -248,13 +245,14 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	return c.part < float64(n)
 }
 
-// known returns the debt that the store knew at the last answer, minus the amount paid off since.
+// known returns the debt that the store knew at the last answer, less the amount by which it has
+// decreased since then.
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)) }
 
-// leave starts a period without the store. The edge continues with the amount that it holds and its
-// share of the free amount. If the last answer is not fresh, the edge admits one call. It starts
-// with its share of the amount that has been paid off since the store stopped answering, which is
-// its complete share after a minute.
+// leave starts a period without the store. The edge continues with its spare amount and its share
+// of the free amount. If the last answer is not fresh, the edge may admit one call of any size. In
+// addition, it gets its share of the rate for the time since the last answer, but for at most a
+// minute.
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
@@ -272,9 +270,10 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 	c.spare = 0
 }
 
-// earn adds the amount that is paid off while the store is lost: each edge gets its share of the
-// rate, up to its share of the limit. The store must not count use that has been paid off here,
-// because otherwise the time without the store would pay it off twice.
+// earn adds the amount that becomes free over time while the store is lost. Each edge gets its
+// share of the rate, up to its share of the limit. The edge subtracts this amount from the use in
+// its next reports (forgone), because otherwise the store would let the same amount expire a second
+// time.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now
@@ -289,7 +288,6 @@ func (c *cell) earn(now time.Duration, edges int) {
 	c.forgone = min(c.forgone+(paid-first)/float64(edges), float64(c.charged-c.acked))
 }
 
-// has reports whether n can be taken while the store is lost.
 func (c *cell) has(n int64, edges int) bool {
 	switch {
 	case c.limit == 0 || n == 0 || c.grace:

@@ -10,14 +10,13 @@ import (
 	"penstock/config"
 )
 
-// setClock moves the store's clock.
 func (w *world) setClock(by time.Duration) {
 	w.set += by
 	w.tick(time.Millisecond)
 }
 
-// TestClockSetBack checks a store's clock that is set back: time pays as before, and a dead edge's
-// slots are free again as soon as usual.
+// TestClockSetBack checks that after the store's clock was set back, debts decrease as before, and
+// the slots of a dead edge become free after the usual time.
 func TestClockSetBack(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -50,18 +49,17 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetForward checks a store's clock that is set forward, which ends the leases of living
-// edges. No other edge takes the slots that these edges hold, and after a lease all free slots can
-// be used.
+// TestClockSetForward checks that after the store's clock was set forward, no edge takes the slots
+// that live edges hold. Once the lease time has passed, all free slots must be usable.
 func TestClockSetForward(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 20}
 	for held, free := range map[int]int{20: 0, 10: 10} {
 		w := newWorld(2, limits, config.LostDivide)
 		w.end(0, w.fill(0, limits, 1, 1))
-		w.end(1, w.fill(1, limits, 1, held)) // both know the account
+		w.end(1, w.fill(1, limits, 1, held)) // both edges know the account
 		w.fill(1, limits, 1, held)
 		w.pass(time.Second)
-		w.fill(0, limits, 1, 1) // the edge's last answer shows what is free
+		w.fill(0, limits, 1, 1) // the last answer to the edge reports what is free
 		before := 0
 		if free > 0 {
 			before = 1
@@ -82,7 +80,7 @@ func TestClockSetForward(t *testing.T) {
 }
 
 // TestClockOfMembers checks that an edge that died before the store's clock was set back stays a
-// member for at most a lease.
+// member for at most the lease time.
 func TestClockOfMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

@@ -18,51 +18,51 @@ import (
 // Options configure a fleet.
 type Options struct {
 	Store    StoreOptions
-	Timeout  time.Duration // maximum time that a call waits for the store
-	Edges    int           // the expected number of edges; 0: unknown. There may be more
+	Timeout  time.Duration // how long a call waits for the store
+	Edges    int           // expected number of edges; 0: unknown. More edges may join
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
-	Signer  *sign.Signer // signs this edge's entries; nil: nothing is signed
+	Signer  *sign.Signer // signs the entries that this edge writes; nil: entries are not signed
 	Metrics *metrics.Set
-	Self    func() Member // returns this edge's report about itself
+	Self    func() Member
 	Log     *zap.Logger
 }
 
-// Fleet is this edge's membership in a fleet. Any goroutine may call its methods.
+// Fleet connects this edge to the other edges of the fleet. Any goroutine may call its methods.
 type Fleet struct {
 	terms terms
 	self  func() Member
 	log   *zap.Logger
 
 	signer  *sign.Signer
-	clock   storeTime   // the store's clock at the last heartbeat
-	unheard bool        // the answer to the last heartbeat was lost
-	ignored atomic.Bool // the last heartbeat had more members than an edge reads
+	clock   storeTime
+	unheard bool        // whether the answer to the last heartbeat was lost
+	ignored atomic.Bool // whether the last heartbeat returned members that were ignored
 
 	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
-	up      atomic.Bool // the store's last logged state
+	up      atomic.Bool // last logged state of the store
 	told    atomic.Bool
-	refused atomic.Bool // the store refused the last heartbeat
-	late    atomic.Bool // the last heartbeat's answer was late
-	prefix  string      // prefix of the store's keys and channels
+	refused atomic.Bool
+	late    atomic.Bool
+	prefix  string
 
-	forgotten atomic.Int64 // how often the store had lost this edge's entry, or may have lost it
+	forgotten atomic.Int64 // how often the store has lost, or may have lost, this edge's entry
 
-	taken atomic.Bool // edges take turns for the slots of at least one upstream
+	taken atomic.Bool
 
-	// number of edges that were alive before the store lost them, and until when it is valid
+	// edgesBefore is the number of edges before the store lost its data. It is used until
+	// edgesUntil.
 	edgesBefore int64
 	edgesUntil  time.Duration
 
 	mu        sync.Mutex
-	reporting map[*account]struct{} // accounts with something to report
-	wake      chan struct{}         // receives when there is something to report
-	ask       chan struct{}         // requests a heartbeat
+	reporting map[*account]struct{}
+	wake      chan struct{} // receives a value when reporting must change
+	ask       chan struct{} // requests a heartbeat
 }
 
-// New returns an edge's membership in a fleet. Run connects to the store. Until then the store
-// counts as lost.
+// New returns a Fleet. Until Heartbeats has reached the store, the store counts as lost.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refused.log = o.Log
@@ -74,7 +74,7 @@ func New(o Options) *Fleet {
 
 func newFleet(o *Options, s store) *Fleet {
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // Read never fails
+	_, _ = rand.Read(id[:])
 	f := &Fleet{
 		terms: terms{
 			edge: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
@@ -89,18 +89,18 @@ func newFleet(o *Options, s store) *Fleet {
 	return f
 }
 
-// Account returns a new account for a key. Call it once for each key, because two accounts for one
-// key would count against each other.
+// Account returns the account of a key. It must be called once for each key, because two accounts
+// for the same key would compete for its limits.
 func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
 // SetEdges sets the expected number of edges; 0: unknown.
 func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 
-// Available reports whether the store takes messages.
+// Available reports whether the breaker is closed.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
-// Client returns the connection to the store, for other data in the store. It returns an error
-// until the store has been reached once.
+// Client returns the client of the store, so that other packages can store their data. Until the
+// store has been reached, it returns an error.
 func (f *Fleet) Client() (valkey.Client, error) {
 	if c := f.client.Load(); c != nil {
 		return *c, nil
@@ -108,10 +108,9 @@ func (f *Fleet) Client() (valkey.Client, error) {
 	return nil, errUnreached
 }
 
-// Close ends the connections to the store. Heartbeats and Reports must have ended.
+// Close closes the connections to the store. Heartbeats and Reports must have returned before.
 func (f *Fleet) Close() { f.terms.store.Close() }
 
-// show registers the gauges.
 func (f *Fleet) show(set *metrics.Set) {
 	set.NewGauge("penstock_fleet_store_up", func() float64 {
 		if f.Available() {

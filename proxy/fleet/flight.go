@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message and the calls that wait for its answer. The granted amount belongs to these
-// calls until each of them has taken or left its share. Until then no report returns the amount,
-// and no later call takes it.
+// flight is a message and the calls that wait for its answer. The granted amount is reserved for
+// these calls until each of them has taken or given up its share. Until then, no report returns the
+// amount, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
@@ -19,12 +19,13 @@ type flight struct {
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
-// askStore asks the store with one message for all waiting calls of the key, and decides by the
-// answer. The caller must hold mu, which is released while the message is in flight.
+// askStore sends a message to the store and decides according to the answer. All waiting calls of
+// the key share one message. The caller must hold mu, which is released while the message is in
+// flight.
 func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
-	// less than the timeout, because a timer fires late
+	// The context's timeout is shorter than the configured one, because timers fire late.
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10)
 	defer cancel()
 	began := time.Now()
@@ -42,7 +43,8 @@ func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	return a.decide(f, n, own, now+waited)
 }
 
-// join adds a call to the calls that wait for the next message. The first of these calls sends it.
+// join adds a call to those that wait for the next message. The first of these calls sends the
+// message.
 func (a *account) join(own needs) (f *flight, leads bool) {
 	if leads = a.next == nil; leads {
 		a.next = newFlight()
@@ -53,8 +55,8 @@ func (a *account) join(own needs) (f *flight, leads bool) {
 	return a.next, leads
 }
 
-// decide ends a call's wait: the call takes its share of the grant or leaves it. The caller must
-// hold mu.
+// decide ends the wait of a call: the call takes its share of the grant or gives it up. The caller
+// must hold mu.
 func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
 	answered := f.answered()
 	if answered {
@@ -75,7 +77,6 @@ func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decis
 	return a.usage.refuse(lacking, n, now)
 }
 
-// answered reports whether the flight has ended with an answer.
 func (f *flight) answered() bool {
 	select {
 	case <-f.done:
@@ -85,8 +86,7 @@ func (f *flight) answered() bool {
 	}
 }
 
-// waitFor waits for the end of a flight. The caller must hold mu, which is released during the
-// wait.
+// waitFor waits until a flight ends. The caller must hold mu, which is released during the wait.
 func (a *account) waitFor(ctx context.Context, f *flight) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -96,8 +96,8 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 	}
 }
 
-// lead sends the message that a flight's calls wait for, once the previous message has ended. It
-// reports whether the message was sent. The caller must hold mu, which is released during the wait.
+// lead sends the message of a flight after the previous message has ended. It returns false if it
+// could not send the message. The caller must hold mu, which is released during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
@@ -125,11 +125,11 @@ func (a *account) send(ctx context.Context, f *flight) {
 	r, err = a.terms.store.Exchange(ctx, a.id, &m)
 }
 
-// errUnheard is the error for a message that was not sent because of a panic.
+// errUnheard is the error if a panic prevented a message from being sent.
 var errUnheard = errors.New("the message was not sent")
 
-// message returns the next message. Until its answer is received, only the amount that the message
-// keeps can be used. The caller must hold mu and have set flying.
+// message builds the next message. Until its answer arrives, the edge uses only the amount that the
+// message does not return. The caller must hold mu and must have set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}
@@ -149,19 +149,18 @@ func (a *account) message(now time.Duration) message {
 	return m
 }
 
-// idleKept is how long the store keeps an account without messages. It keeps a budget's account
-// longer.
+// idleKept is how long the store keeps an account after its last message. A budget's account is
+// kept longer.
 const idleKept = 10 * time.Minute
 
-// lostAt reports whether an answer with the given birth shows that the store has lost the account.
-// An account that was idle for a long time has only expired, and no call holds an amount of it. The
-// caller must hold mu.
+// lostAt reports whether the birth id in an answer shows that the store has lost the account. If
+// the account has had no messages for the time idleKept, it has merely expired, and no call holds
+// an amount of it. The caller must hold mu.
 func (a *account) lostAt(now time.Duration, birth string) bool {
 	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
 	return kept && a.born != "" && a.born != birth
 }
 
-// land ends the flight of a message with its answer. The caller must hold mu.
 func (a *account) land(m *message, r reply, err error) {
 	f := a.flying
 	if err != nil {

@@ -10,24 +10,24 @@ import (
 	"penstock/config"
 )
 
-// Link gives packages that share other data than limits access to the store. The outcomes of its
-// commands also count for the breaker. Any goroutine may call its methods.
+// Link gives other packages access to the store. The breaker counts the outcomes of their commands
+// as well. Any goroutine may call its methods.
 type Link struct {
-	Edge   string // this edge's id, which changes with every start
+	Edge   string // id of this edge; unique to each process
 	remote *remote
 	terms  *terms
 }
 
-// NewLink returns the link of an edge's fleet.
+// NewLink returns a Link to the store of a fleet.
 func NewLink(f *Fleet) *Link {
 	r, _ := f.terms.store.(*remote)
 	return &Link{Edge: f.terms.edge, remote: r, terms: &f.terms}
 }
 
-// Available reports whether the store takes messages.
+// Available reports whether the breaker is closed.
 func (l *Link) Available() bool { return l.remote.Available() }
 
-// Edges returns the number of edges that divide the free amounts while the store is lost.
+// Edges returns how many edges share the limits while the store is lost.
 func (l *Link) Edges() int { return l.terms.edges() }
 
 // Run runs a script on one key. It adds the fleet's prefix to the key.
@@ -42,7 +42,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream. The stream keeps only the newest entries, about most of them.
+// Append adds an entry to a stream. The store trims the stream to about most entries.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -55,8 +55,8 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns up to count entries of a stream after the entry with the given id, and the id of the
-// last one.
+// Read returns at most count entries of a stream, starting after the entry with the id after. last
+// is the id of the last returned entry.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -65,7 +65,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	key = l.key(key)
 	began := time.Now()
 	read, err := (*c).Do(ctx, (*c).B().Xread().Count(int64(count)).Streams().Key(key).Id(after).Build()).AsXRead()
-	if valkey.IsValkeyNil(err) { // there is no new entry
+	if valkey.IsValkeyNil(err) { // no new entries
 		err = nil
 	}
 	l.remote.countOutcome(key, began, err)
@@ -77,13 +77,14 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 
 func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
 
-// Slots counts the slots of one upstream over the fleet, with an account whose only limit is a
+// Slots counts the slots of one upstream across the fleet. Its account has only one limit, the
 // concurrency.
 type Slots struct{ account *account }
 
-// NewSlots returns the account for an upstream's slots. Call it once for each upstream, because two
-// accounts would count against each other. waited reports whether calls of this edge wait for a
-// slot, and wake makes one such call try again. Neither may block on the account.
+// NewSlots returns the Slots of an upstream. It must be called once for each upstream, because two
+// accounts for the same upstream would compete for its slots. waited reports whether calls of this
+// edge are waiting for a slot. wake makes one of these calls try again. Neither function may block
+// on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)
@@ -91,7 +92,7 @@ func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots
 	return &Slots{a}
 }
 
-// Take takes a slot if the fleet has taken fewer slots than the limit.
+// Take acquires a slot. It returns false if the fleet has none left.
 func (s *Slots) Take(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK

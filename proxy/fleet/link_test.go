@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestStream checks that a stream can be read from any entry onwards, keeps about as many entries
-// as requested, and does not exist before its first entry.
+// TestStream checks that a stream can be read from any entry, and that it is trimmed to about the
+// requested length. Before its first entry, reading the stream must return no entries.
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}
@@ -57,8 +57,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlots checks an upstream's slots. The fleet never uses more slots than there are, a dead
-// edge's slots are free after its lease, and without the store each edge has its part.
+// TestSlots checks that the fleet never uses more slots than an upstream has. The slots of a dead
+// edge must become free after its lease, and each edge must use its share while the store is lost.
 func TestSlots(t *testing.T) {
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
 	waited, wake := func() bool { return false }, func() {}
@@ -77,7 +77,7 @@ func TestSlots(t *testing.T) {
 	if n := all(1); n != 1 {
 		t.Fatalf("%d of the one that came free", n)
 	}
-	w.lines[0].cut = true // dead
+	w.lines[0].cut = true // edge 0 is dead
 	w.pass(lease + time.Second)
 	if n := all(1); n != 3 {
 		t.Errorf("%d slots of the dead edge came back", n)

@@ -14,42 +14,40 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// Member is an edge's report about itself in every heartbeat.
+// Member is the entry that an edge sends with every heartbeat.
 type Member struct {
-	Name     string `json:"name"` // name of the edge's machine
+	Name     string `json:"name"`
 	Version  string `json:"version"`
-	Config   string `json:"config"` // digest of the configuration in force
+	Config   string `json:"config"`
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// The fields below are empty for an edge of an older version.
-	Generation uint64 `json:"generation,omitempty"` // the configuration's number
-	Calls      uint64 `json:"calls,omitempty"`      // calls that have ended since the start
-	Level      string `json:"level,omitempty"`      // the verdict's level, as on the status page
+	// The fields below are zero if an edge with an older version sent the entry.
+	Generation uint64 `json:"generation,omitempty"`
+	Calls      uint64 `json:"calls,omitempty"` // number of calls that have ended since the start
+	Level      string `json:"level,omitempty"` // level of the verdict, as on the status page
 	Verdict    string `json:"verdict,omitempty"`
 	Self       bool   `json:"self,omitempty"`
 	ID         string `json:"id"`
-	Expires    int64  `json:"expires,omitempty"` // when the entry expires, in ms of the store's clock
+	Expires    int64  `json:"expires,omitempty"` // in milliseconds of the store's clock
 }
 
-// membersMost is the maximum number of edges in a fleet. Further entries in the store are ignored.
+// membersMost is the maximum number of members. An edge ignores all other entries in the store.
 const membersMost = 256
 
-// storeTime is the store's clock at the last heartbeat. Only the goroutine that sends heartbeats
+// storeTime is the store's clock at the last heartbeat. Only the goroutine that runs Heartbeats
 // uses it.
 type storeTime struct {
-	reading int64 // milliseconds; 0: no heartbeat yet
+	reading int64 // milliseconds; 0: no heartbeat was answered yet
 	at      time.Duration
 }
 
 func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
 
-// heartbeat is the interval at which an edge announces itself, and the maximum time that it waits
-// for the store's answer.
 const heartbeat = time.Second
 
 // Heartbeats announces this edge to the other edges until ctx ends. While the store does not
-// answer, only heartbeats are sent to it.
+// answer, the edge sends only heartbeats to it.
 func (f *Fleet) Heartbeats(ctx context.Context) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -64,8 +62,6 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow sends a heartbeat at once. If the store answers it, the heartbeat closes a breaker that a
-// short silence has opened.
 func beatNow(f *Fleet) {
 	select {
 	case f.ask <- struct{}{}:
@@ -78,7 +74,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	defer cancel()
 	m := f.self()
 	m.ID = f.terms.edge
-	// the clock is unknown at first, so an edge counts from its second heartbeat onwards
+	// The store's clock is unknown at the first heartbeat, so other edges list this edge only after
+	// its second heartbeat.
 	if f.clock.reading > 0 {
 		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
 	}
@@ -91,7 +88,8 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.clock = storeTime{int64(a.clock / 1000), now}
 		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
-		// the store has also lost the other edges, which will announce themselves again
+		// The store has lost the entries of the other edges as well. They will announce themselves
+		// again.
 		if !a.known && before > 0 {
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
@@ -101,7 +99,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		if !a.known {
 			f.remind()
 		}
-		// a lost answer may have said that the store did not know this edge
+		// If an answer was lost, it may have reported that the store did not know this edge.
 		if !a.known || f.unheard {
 			f.forgotten.Add(1)
 		}
@@ -109,7 +107,7 @@ func (f *Fleet) beat(ctx context.Context) {
 	} else {
 		f.unheard = true
 	}
-	// A failed first heartbeat is logged, although the state does not change.
+	// If the first heartbeat fails, this is logged although the state does not change.
 	up, told := f.terms.store.Available(), f.told.Swap(true)
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
@@ -122,8 +120,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 }
 
-// checkEviction warns if the store may drop accounts when its memory is full, because dropped
-// accounts would start at zero.
+// checkEviction warns if the store may evict accounts when its memory is full. An evicted account
+// would start at zero.
 func (f *Fleet) checkEviction(ctx context.Context) {
 	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",
@@ -154,8 +152,8 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet records the edges that are alive. It does not trust the entries, because the writer may be
-// an edge of another version or another program.
+// meet records the live edges. It validates each entry, because an edge with a different version,
+// or another program, may have written the entry.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
 	seen := map[string]bool{}
@@ -166,7 +164,7 @@ func (f *Fleet) meet(all []string) {
 			continue
 		case m.ID == f.terms.edge:
 			m.Self = true
-		case len(members) >= membersMost-1 || !f.counts(&m, said): // one member is this edge itself
+		case len(members) >= membersMost-1 || !f.counts(&m, said): // One more member is this edge itself.
 			ignored++
 			continue
 		}
@@ -184,8 +182,8 @@ func (f *Fleet) meet(all []string) {
 	f.terms.seen.Store(int64(len(members)))
 }
 
-// counts reports whether a member's entry is valid: an edge of the fleet has signed it, and it has
-// not expired.
+// counts reports whether the entry of a member is valid: an edge of the fleet has signed it, and it
+// has not expired.
 func (f *Fleet) counts(m *Member, said string) bool {
 	if f.signer.Signed(sign.Member, m.ID, said) {
 		return m.Expires >= f.clock.reading
@@ -193,7 +191,7 @@ func (f *Fleet) counts(m *Member, said string) bool {
 	return f.signer.Counts(sign.Member, m.ID, said, f.terms.clock())
 }
 
-// Members returns the edges that were alive at the last heartbeat, by name.
+// Members returns the edges that were alive at the last heartbeat, sorted by name.
 func (f *Fleet) Members() []Member {
 	if m := f.members.Load(); m != nil {
 		return *m
@@ -201,16 +199,16 @@ func (f *Fleet) Members() []Member {
 	return nil
 }
 
-// State is the fleet as this edge sees it.
+// State describes the fleet from the point of view of this edge.
 type State struct {
 	StoreAnswers bool     `json:"store_answers"`
-	StoreRefuses bool     `json:"store_refuses,omitempty"` // the store answers, but refuses this edge
+	StoreRefuses bool     `json:"store_refuses,omitempty"` // the store answers, but refuses this edge's commands
 	StoreLate    bool     `json:"store_late,omitempty"`    // the store answers too late for calls
 	WhenLost     string   `json:"when_lost"`
 	Members      []Member `json:"members"`
 }
 
-// State returns the state of the fleet, or nil without a fleet.
+// State returns the state of the fleet. If f is nil, it returns nil.
 func (f *Fleet) State() *State {
 	if f == nil {
 		return nil
@@ -221,7 +219,7 @@ func (f *Fleet) State() *State {
 	}
 }
 
-// Configurations returns how many different configurations the members have.
+// Configurations returns how many different configurations are in use among the members.
 func (s *State) Configurations() int {
 	seen := map[string]bool{}
 	for i := range s.Members {
@@ -230,7 +228,7 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// Trouble returns the fleet's problem as a text, or "" if there is none.
+// Trouble describes the fleet's problem with the store. It returns "" if the store answers.
 func (s *State) Trouble() string {
 	if s == nil || s.StoreAnswers {
 		return ""

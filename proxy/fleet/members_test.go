@@ -16,8 +16,9 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// TestForgedMembers checks that entries written without the fleet's secret make no members and so
-// do not divide limits. A copied entry counts as one member, and only for a short time.
+// TestForgedMembers checks that entries written without the fleet's secret do not count as members,
+// and therefore do not divide limits. Copies of an entry must count as a single member, and only
+// for a short time.
 func TestForgedMembers(t *testing.T) {
 	secrets := []string{"the secret"}
 	now := time.Now()
@@ -28,7 +29,7 @@ func TestForgedMembers(t *testing.T) {
 	good := Member{ID: "two", Name: "b", Expires: ms(time.Minute)}
 	for what, c := range map[string]struct {
 		written []string
-		want    int // number of members
+		want    int
 	}{
 		"as it was said":      {[]string{said("ps", "the secret", good)}, 2},
 		"twice":               {[]string{said("ps", "the secret", good), said("ps", "the secret", good)}, 2},
@@ -63,8 +64,8 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
-// TestMembersAreBounded checks that a store full of forged entries does not make the status page
-// huge, and that this edge is always a member.
+// TestMembersAreBounded checks that forged entries in the store cannot make the status page huge,
+// and that this edge is always a member.
 func TestMembersAreBounded(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f := w.edges[0]
@@ -84,7 +85,7 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// lossy is a store whose answers to heartbeats may be lost.
+// lossy is a store that may lose its answers to heartbeats.
 type lossy struct {
 	store
 	lost bool
@@ -97,8 +98,9 @@ func (l *lossy) Heartbeat(context.Context, string, string) (alive, error) {
 	return alive{known: true}, nil
 }
 
-// TestLostAnswer checks that rows are sent again after a heartbeat without an answer. The store may
-// have received it after it had lost all data, and would know this edge from then on.
+// TestLostAnswer checks that usage rows are sent again if a heartbeat gets no answer. The store may
+// have lost all data before it received this heartbeat, in which case the next answers would not
+// reveal the loss.
 func TestLostAnswer(t *testing.T) {
 	f := newWorld(1, config.KeyLimits{}, config.LostDivide).edges[0]
 	s := &lossy{store: f.terms.store}

@@ -9,8 +9,7 @@ import (
 	"penstock/config"
 )
 
-// exact keeps an exact account of all amounts that the fleet admits: the debt, the holds and the
-// running calls.
+// exact records everything that the fleet admits: the debt, the held amounts and the running calls.
 type exact struct {
 	*rapid.T
 	*world
@@ -18,18 +17,17 @@ type exact struct {
 	at     time.Time
 	owed   [cells]float64
 	calls  []runningCall
-	beyond [cells]float64 // granted by the store before it lost its data
+	beyond [cells]float64 // amounts that the store granted before it lost its data
 
-	held, running int64 // by calls whose edge's lease has not expired
+	held, running int64 // amounts of calls whose edge has a valid lease
 }
 
 type runningCall struct {
 	edge  int
 	held  int64
-	freed bool // the edge's lease expired, so what the call held counts as used, and its slot is free
+	freed bool // whether the edge's lease has expired, so that the held amount counts as used and the slot is free
 }
 
-// pay applies what time pays.
 func (e *exact) pay() {
 	passed := e.now.Sub(e.at).Minutes()
 	e.at = e.now
@@ -38,8 +36,8 @@ func (e *exact) pay() {
 	}
 }
 
-// admit starts a call at an edge, and fails the test if the fleet admits a call that a single edge
-// with the complete limit would refuse.
+// admit starts a call at an edge. It fails the test if the fleet admits a call that a single edge
+// with the whole limit would refuse.
 func (e *exact) admit(i int) {
 	if !e.keys[i].Take(e.limits, e.now).OK {
 		return
@@ -64,7 +62,6 @@ func (e *exact) check(cell int, used float64, most int) {
 	}
 }
 
-// end ends a call.
 func (e *exact) end(n int) {
 	c := e.calls[n]
 	e.calls = append(e.calls[:n:n], e.calls[n+1:]...)
@@ -75,14 +72,13 @@ func (e *exact) end(n int) {
 	}
 }
 
-// done counts a call's use and its end.
 func (e *exact) done(c *runningCall, used int64) {
 	e.pay()
 	e.owed[tokens] += float64(used)
 	e.held, e.running = e.held-c.held, e.running-1
 }
 
-// kill ends an edge's process with its calls, and starts another process.
+// kill ends the process of an edge, including its calls, and starts a new process.
 func (e *exact) kill(i int) {
 	for n := len(e.calls) - 1; n >= 0; n-- {
 		if e.calls[n].edge == i {
@@ -92,7 +88,8 @@ func (e *exact) kill(i int) {
 	e.start(i)
 }
 
-// used returns the debt and the holds in each cell, including what edges hold for future calls.
+// used returns the debt and the held amounts in each cell, including the amounts held for future
+// calls.
 func (e *exact) used() [cells]float64 {
 	e.pay()
 	all := [cells]float64{e.owed[requests], e.owed[tokens] + float64(e.held), float64(e.running)}
@@ -107,8 +104,8 @@ func (e *exact) used() [cells]float64 {
 	return all
 }
 
-// covered fails the test if the store does not know all of the use, because the store would then
-// grant some of it twice.
+// covered fails the test if the store does not know the whole use, because it would then grant some
+// amounts twice.
 func (e *exact) covered() {
 	a := e.twin.accounts["a"]
 	for i, used := range e.used() {
@@ -123,12 +120,10 @@ func (e *exact) covered() {
 	}
 }
 
-// forget makes the store lose its data. The store then does not know what the edges have used and
-// hold.
 func (e *exact) forget() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
-		if c.freed { // the edge has since reported it again
+		if c.freed { // the edge has since reported the call again
 			e.beyond[tokens] += float64(c.held)
 			e.beyond[slots]++
 		}
@@ -136,7 +131,7 @@ func (e *exact) forget() {
 	e.twin.forget()
 }
 
-// lapsed makes the store release what an edge's calls hold.
+// lapsed makes the store release the amounts that the calls of an edge hold.
 func (e *exact) lapsed(id string) {
 	for n := range e.calls {
 		if c := &e.calls[n]; e.edges[c.edge].terms.edge == id && !c.freed {
@@ -146,7 +141,7 @@ func (e *exact) lapsed(id string) {
 	}
 }
 
-// meanwhile runs what happens while an answer is on its way to an edge.
+// meanwhile runs other events while an answer to an edge is in flight.
 func (e *exact) meanwhile(i int) {
 	l := e.lines[i]
 	was := l.meanwhile
@@ -162,9 +157,10 @@ func (e *exact) meanwhile(i int) {
 }
 
 // TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls of
-// several edges, and kills edges. The fleet never admits more requests, tokens or simultaneous
-// calls than one edge with the complete limit would. There are two allowances: calls that continue
-// although their edge's lease has expired, and what was granted when the store lost its data.
+// different edges, and kills edges. It checks that the fleet never admits more requests, tokens or
+// simultaneous calls than a single edge with the whole limit would. Two excesses are allowed: calls
+// that continue after the lease of their edge has expired, and amounts that the store had granted
+// before it lost its data.
 func TestNeverMoreThanOneEdge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -8,8 +8,8 @@ import (
 	"penstock/config"
 )
 
-// TestOutage checks that the edges continue with their parts while the store is lost, and that the
-// fleet then exceeds its limit by at most a hundredth. Once the store is back, the edges share the
+// TestOutage checks that while the store is lost, the edges continue with their shares, and the
+// fleet exceeds its limit by at most 1 %. When the store answers again, the edges must share the
 // limit again.
 func TestOutage(t *testing.T) {
 	const edges, perMinute = 4, 600
@@ -49,7 +49,7 @@ func TestOutage(t *testing.T) {
 			}
 			for phase, n := range admitted {
 				least := min(0.98*float64(calls[phase]), 0.98*2*perMinute)
-				if phase == 1 && skew { // the edge has only its own part
+				if phase == 1 && skew { // the edge has only its own share
 					least /= edges
 				}
 				if float64(n) < least {
@@ -60,8 +60,9 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestReturnOneByOne checks edges that find a store again one after the other. The first edge takes
-// neither what the other edges have used but not yet reported, nor what the store has forgotten.
+// TestReturnOneByOne checks edges that reach the store again one after the other. The first edge
+// must not use amounts that the other edges have used but not reported, or amounts that the store
+// has forgotten.
 func TestReturnOneByOne(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for n := range 4 {
@@ -69,7 +70,7 @@ func TestReturnOneByOne(t *testing.T) {
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
 		w := newWorld(edges, limits, config.LostDivide)
 		owed, admitted := 0.0, 0
-		quarter := func(from, to int) (n int) { // of a second
+		quarter := func(from, to int) (n int) { // quarters of a second
 			for range 12 {
 				w.pass(20 * time.Millisecond)
 				owed = max(0, owed-perMinute/60.*0.02)
@@ -119,8 +120,7 @@ func TestReturnOneByOne(t *testing.T) {
 	}
 }
 
-// TestLost checks how each setting of fleet.lost decides about a call if the store was never
-// reached.
+// TestLost checks whether each setting of fleet.lost admits a call if the store was never reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
 	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
@@ -147,8 +147,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReturn checks that calls that started or ended while the store was lost leave no amounts
-// behind.
+// TestReturn checks that calls that started or ended while the store was lost do not leave held
+// amounts behind.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
 	w := newWorld(2, limits, config.LostDivide)
@@ -185,8 +185,9 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// TestUnheardAnswer checks use that has reached the store although its answer was lost. Time pays
-// this use in the store, and an edge that continues alone does not pay it again.
+// TestUnheardAnswer checks use that was reported to the store in a message whose answer was lost.
+// At the store, this use expires over time, so an edge that works without the store must not let
+// the same use expire again.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -211,8 +212,8 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
-// fill starts calls at an edge, each with a slot and some tokens, until one is refused or the given
-// number has started. It returns the number of calls.
+// fill starts calls at an edge until a call is refused or most calls have started. Each call takes
+// a slot and some tokens. fill returns the number of started calls.
 func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
 	for ; n < most; n++ {
 		if _, d := w.keys[edge].Reserve(l, tokens, w.now); !d.OK {
@@ -222,7 +223,6 @@ func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n in
 	return n
 }
 
-// end ends calls of an edge.
 func (w *world) end(edge, calls int) {
 	for range calls {
 		w.keys[edge].Settle(0, 0)
@@ -230,8 +230,8 @@ func (w *world) end(edge, calls int) {
 	w.pass(time.Millisecond)
 }
 
-// TestDeadEdge checks that an edge that dies leaves no slot occupied, and that the requests and
-// tokens that it held count as used.
+// TestDeadEdge checks that the slots of a dead edge become free, and that the requests and tokens
+// that it held count as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -250,7 +250,7 @@ func TestDeadEdge(t *testing.T) {
 		w.pass(asksEvery)
 		n = w.fill(1, limits, 400, 1)
 	}
-	if after > 9500*time.Millisecond { // leaves some of the ten seconds to a slow machine
+	if after > 9500*time.Millisecond { // the remaining time up to ten seconds is a reserve for slow machines
 		t.Errorf("the slots of the dead edge are free after %s", after)
 	}
 	if n := w.fill(1, limits, 400, 9); n != 3 {
@@ -261,8 +261,8 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestForgetfulStore checks that when the store loses all data, each edge keeps its share and the
-// fleet stays within its limit.
+// TestForgetfulStore checks that after the store has lost all data, each edge keeps its share and
+// the fleet does not exceed its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(3, limits, config.LostDivide)
@@ -282,8 +282,8 @@ func TestForgetfulStore(t *testing.T) {
 	}
 }
 
-// TestSlotsMove checks that the slots of ended calls are free at every edge at once, and that no
-// edge has more than its part while the store is lost.
+// TestSlotsMove checks that the slots of ended calls are immediately free at every edge, and that
+// no edge uses more than its share while the store is lost.
 func TestSlotsMove(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 6}
 	w := newWorld(3, limits, config.LostDivide)
@@ -308,8 +308,8 @@ func TestSlotsMove(t *testing.T) {
 	}
 }
 
-// TestRemind checks that an emptied store learns the running calls again as soon as a heartbeat
-// shows that it has forgotten them.
+// TestRemind checks that an emptied store learns about the running calls again as soon as a
+// heartbeat reveals the loss.
 func TestRemind(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -326,14 +326,15 @@ func TestRemind(t *testing.T) {
 	}
 }
 
-// TestForgottenSlots checks that no edge takes more than its part of the slots for the length of a
-// lease after the store has lost its data, because the store does not know all running calls. After
-// that any edge may use all free slots. An account that has merely expired is not divided.
+// TestForgottenSlots checks an account after the store has lost its data. For the duration of a
+// lease, no edge may take more than its share of the slots, because the store does not know all
+// running calls. Afterwards, any edge may use all free slots. If an account has merely expired, its
+// slots must not be divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
 	fill := func(i int) int { return w.fill(i, limits, 1, 99) }
-	w.end(0, fill(0)) // both know the account
+	w.end(0, fill(0)) // both edges know the account
 	for range 2 {
 		if _, d := w.keys[1].Reserve(limits, 1, w.now); !d.OK {
 			t.Fatalf("Reserve of the other edge = %+v, want OK", d)
@@ -359,7 +360,7 @@ func TestForgottenSlots(t *testing.T) {
 }
 
 // TestForgottenOnce checks that an edge that gets no answer after the store has lost all data
-// reports its share again, and that the store counts it once.
+// repeats its report, and that the store counts the reported use only once.
 func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -378,8 +379,8 @@ func TestForgottenOnce(t *testing.T) {
 	}
 }
 
-// TestWaitsOnce checks that a call that has waited in vain for its request does not wait again for
-// its tokens, and that the next call asks again.
+// TestWaitsOnce checks that a call that has waited in vain in Take does not wait again in Reserve.
+// The next call must wait again.
 func TestWaitsOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostOpen)
@@ -403,9 +404,9 @@ func TestWaitsOnce(t *testing.T) {
 	}
 }
 
-// TestLostFromTheStart checks a key that no edge has seen, with a store that was never reached.
-// After a minute the edge has its complete part of the key's limits per minute, and before that its
-// part of what time has paid.
+// TestLostFromTheStart checks a new key if the store was never reached. The edge starts with a
+// small allowance, which grows at its share of the rate. After a minute, it must have its whole
+// share of the key's per-minute limits.
 func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
@@ -430,9 +431,9 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
-// TestEdgesUnknown checks that an edge that starts while the store is away takes half of the shared
-// limits unless its file gives the number of edges, because an edge with a store is probably not
-// alone.
+// TestEdgesUnknown checks that an edge that starts without the store takes half of the shared
+// limits, unless its configuration sets the number of edges. An edge that is configured with a
+// store is probably not alone.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)

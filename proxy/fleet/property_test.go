@@ -21,7 +21,7 @@ type world struct {
 	keys   []*account
 	limits config.KeyLimits
 	lost   string
-	set    time.Duration // how far the store's clock is ahead
+	set    time.Duration // how far the store's clock has been set forward
 }
 
 func newWorld(edges int, limits config.KeyLimits, lost string) *world {
@@ -35,7 +35,7 @@ func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	return w
 }
 
-// start starts an edge's process, with a new id each time.
+// start starts the process of an edge, which gets a new id each time.
 func (w *world) start(i int) {
 	o := Options{Edges: len(w.edges), WhenLost: w.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 	f := newFleet(&o, w.lines[i])
@@ -43,13 +43,12 @@ func (w *world) start(i int) {
 	w.edges[i], w.keys[i] = f, newAccount(&f.terms, "a")
 }
 
-// tick advances the time.
 func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.twin.now = 1e9 + (w.now.Sub(w.began) + w.set).Milliseconds()
 }
 
-// pass advances the time while the edges report.
+// pass advances the clock while the edges report.
 func (w *world) pass(d time.Duration) {
 	w.tick(d)
 	for i, f := range w.edges {
@@ -60,7 +59,6 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// messages returns the number of messages so far.
 func (w *world) messages() (n uint64) {
 	for _, f := range w.edges {
 		n += f.terms.metrics.sent.Get()
@@ -68,14 +66,14 @@ func (w *world) messages() (n uint64) {
 	return n
 }
 
-// TestUse checks that the fleet admits as much of a load as one edge would, no matter how the load
+// TestUse checks that the fleet admits as much of a load as a single edge would, however the load
 // is distributed.
 func TestUse(t *testing.T) {
 	for _, edges := range []int{4, 16} {
 		for _, perMinute := range []int{60, 600, 6000} {
 			for _, share := range []float64{0.3, 1.5} {
 				if edges == 16 && perMinute == 6000 {
-					continue // takes long and shows no more than 600 does
+					continue // slow, and reveals no more than 600 per minute does
 				}
 				for name, spread := range map[string]func(n int, r float64, at time.Duration) int{
 					"even":   func(n int, r float64, _ time.Duration) int { return int(r * float64(n)) },

@@ -32,11 +32,11 @@ type realStore struct {
 	port string
 	cmd  *exec.Cmd
 
-	output bytes.Buffer  // what the program has printed; read it only after ended
-	ended  chan struct{} // closed at the end of cmd
+	output bytes.Buffer  // output of the program; read it only after ended is closed
+	ended  chan struct{} // closed when cmd ends
 }
 
-// newRealStore starts a redis-server with its data in memory only.
+// newRealStore starts a redis-server that does not write to disk.
 func newRealStore(t testing.TB, args ...string) *realStore {
 	t.Helper()
 	return newRealProgram(t, func(port string) []string {
@@ -44,8 +44,8 @@ func newRealStore(t testing.TB, args ...string) *realStore {
 	})
 }
 
-// newRealProgram starts a redis-server with the arguments that args returns for its port. Without a
-// redis-server on the machine the test is skipped, except in CI.
+// newRealProgram starts a redis-server with the arguments that args returns for its port. If the
+// machine has no redis-server, the test is skipped, except in CI.
 func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -71,7 +71,6 @@ func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 
 func (s *realStore) address() string { return "127.0.0.1:" + s.port }
 
-// start starts the program again at its port.
 func (s *realStore) start() {
 	s.t.Helper()
 	if !s.listens() {
@@ -79,8 +78,8 @@ func (s *realStore) start() {
 	}
 }
 
-// listens starts the program and reports whether it listens. The program ends by itself if its
-// port, or its cluster's port, is in use.
+// listens starts the program and reports whether it listens. The program exits if its port, or the
+// port of its cluster bus, is in use.
 func (s *realStore) listens() bool {
 	s.t.Helper()
 	s.output.Reset()
@@ -124,7 +123,6 @@ func (s *realStore) kill() {
 	<-s.ended
 }
 
-// say runs one command at the store.
 func (s *realStore) say(words ...string) string {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.address())
@@ -141,17 +139,17 @@ func (s *realStore) say(words ...string) string {
 	return string(answer[:n])
 }
 
-// realEdges are edges of one fleet with one key, under load.
+// realEdges are the edges of a fleet that has one key, under load.
 type realEdges struct {
 	edges    []*Fleet
 	keys     []*account
 	admitted atomic.Int64
 	refused  atomic.Int64
-	longest  atomic.Int64 // the longest wait for a decision
+	longest  atomic.Int64 // longest time that a call waited for a decision
 }
 
-// slowMachine is longer than a store takes for any answer on a busy machine. If one edge gives up
-// and the other edges do not, it uses its share in addition to the amounts that they use.
+// slowMachine is a timeout that no answer exceeds, even on a busy machine. If an edge gave up
+// waiting, it would use its share in addition to the amounts that the other edges use.
 const slowMachine = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
@@ -216,8 +214,8 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 	callers.Wait()
 }
 
-// TestRealStore checks that the fleet stays within its limit on a real store whose scripts are
-// flushed, whose clients are killed, and which is stopped and started again, empty.
+// TestRealStore checks that the fleet does not exceed its limit on a real store whose scripts are
+// flushed, whose clients are killed, and which is restarted without data.
 func TestRealStore(t *testing.T) {
 	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
@@ -269,8 +267,9 @@ func TestRealStore(t *testing.T) {
 	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
 }
 
-// TestRealStoreRefuses checks that the edge recognizes a real store's answers for a missing right,
-// in a command and within a script, and for a key that another program has written.
+// TestRealStoreRefuses checks that the edge recognizes the errors of a real store in three cases: a
+// missing permission for a command, a missing permission within a script, and a key that another
+// program has written.
 func TestRealStoreRefuses(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -298,8 +297,8 @@ func TestRealStoreRefuses(t *testing.T) {
 	}
 }
 
-// TestRealStoreTakesNothing checks that a store that answers but refuses all messages counts as
-// lost at once, and that the log names the remedy.
+// TestRealStoreTakesNothing checks that if a store refuses all messages, it counts as lost
+// immediately, and that the log names the remedy.
 func TestRealStoreTakesNothing(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -329,8 +328,8 @@ func TestRealStoreTakesNothing(t *testing.T) {
 	}
 }
 
-// movingAddress leads new connections to one of several stores. Existing connections stay where
-// they are, as behind a load balancer or a virtual address.
+// movingAddress forwards new connections to the current store. Existing connections stay at their
+// store, like those through a load balancer or to a virtual address.
 type movingAddress struct {
 	listener net.Listener
 	to       atomic.Pointer[string]
@@ -354,7 +353,7 @@ func newMovingAddress(t *testing.T, to string) *movingAddress {
 			m.running.Go(func() { m.carry(c) })
 		}
 	})
-	t.Cleanup(m.running.Wait) // the client is closed earlier
+	t.Cleanup(m.running.Wait) // waits after the client has been closed
 	t.Cleanup(func() { l.Close() })
 	return m
 }
@@ -373,9 +372,9 @@ func (m *movingAddress) carry(from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// TestRealStoreFailsOver checks a fail-over behind one address, after which the old primary becomes
-// a replica and keeps the connection. Limits are then shared at the new primary. A replica does not
-// count as a store, even if it accepts writes.
+// TestRealStoreFailsOver checks a failover behind a single address. The old primary becomes a
+// replica and keeps its connections. The edges must then share limits through the new primary, and
+// must not use a replica as their store, even if it accepts writes.
 func TestRealStoreFailsOver(t *testing.T) {
 	t.Parallel()
 	old, next := newRealStore(t, "--repl-diskless-sync-delay", "0"), newRealStore(t, "--repl-diskless-sync-delay", "0")

@@ -10,12 +10,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// storeRights are the rights that the store's user needs in addition to its keys and channels.
+// storeRights lists the permissions that the store's user needs in addition to its keys and
+// channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalOf returns the code of an error with which the store refuses a request, or "". After such
-// an error the store still works, and only this request is refused. Other errors mean that the
-// store cannot be used now.
+// refusalOf returns the code of an error with which the store refuses a single request, or "" for
+// all other errors. If the store refuses a request, it is still usable. After any other error, it
+// is not.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -35,13 +36,13 @@ func refusalOf(err error) string {
 	return ""
 }
 
-// noCommand is our code for a store that lacks, or has lost, a command that a fleet needs. The
-// store itself has no code for that.
+// noCommand is our code for the error that the store does not have a command. The store does not
+// send a code for this error.
 const noCommand = "NOCOMMAND"
 
-// unknownCommand reports whether an error names an unknown command, which either the client or a
-// script has called: "unknown command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis
-// command called from script".
+// unknownCommand reports whether an error says that a command is unknown. The texts are "unknown
+// command 'EVALSHA', with args ..." if the client called it, and "Unknown Redis command called from
+// script" if a script did.
 func unknownCommand(text string) bool {
 	text = strings.ToLower(text[:min(len(text), 100)])
 	text = strings.TrimPrefix(text, "err ")
@@ -49,8 +50,8 @@ func unknownCommand(text string) bool {
 		strings.HasPrefix(text, "unknown valkey command")
 }
 
-// refusedBy returns the code of an error with which the store refuses a heartbeat, and would refuse
-// any message. It is the code of a refusal, or a code in remedies.
+// refusedBy returns the code of an error with which the store refuses a heartbeat and would refuse
+// any message, or "" for all other errors.
 func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
 		return code
@@ -66,7 +67,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies maps the errors with which a store refuses all messages from an edge to their remedies.
+// remedies maps an error code with which a store refuses all messages to a remedy.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
@@ -80,7 +81,6 @@ var remedies = map[string]string{
 	"WRONGPASS": "correct user and password of fleet.store",
 }
 
-// remedyOf returns the remedy for a refusal.
 func remedyOf(code, prefix string) string {
 	if remedy := remedies[code]; remedy != "" {
 		return remedy

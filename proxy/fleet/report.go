@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// The times after which an edge reports use to the store. Near the limit it reports early, because
-// other edges may wait for the remaining amount.
+// These constants determine when an edge reports its use to the store. If less than half of the
+// limit is free, it reports earlier, because other edges may be waiting for the remaining amount.
 const (
 	reportFar   = 500 * time.Millisecond
 	reportNear  = 50 * time.Millisecond
-	renewAfter  = 4 * time.Second // for amounts that running calls hold
+	renewAfter  = 4 * time.Second // renews the lease of amounts that calls hold
 	reportTick  = 50 * time.Millisecond
-	reportsMost = 100 // maximum number of messages in a tick: 2,000 a second
+	reportsMost = 100 // maximum number of reports in a tick, which allows 2,000 a second
 )
 
-// queue schedules the account's report if there is something to report. The caller must hold the
+// queue queues the account for a report if there is something to report. The caller must hold the
 // account's mu.
 func (a *account) queue() {
 	at, something := a.nextReport()
@@ -35,8 +35,8 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns the time at which the account must report its use, its unneeded holds, or that
-// calls still run. something is false if there is nothing to report. The caller must hold mu.
+// nextReport returns when the account must report its use, return amounts, or renew its lease. If
+// it has nothing to report, something is false. The caller must hold mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -58,7 +58,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		switch {
 		case c.limit == 0:
 			continue
-		// without a report the next calls would have to wait
+		// If no report were sent, the next calls would have to wait for the store.
 		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep():
 			add(a.sent)
 		case c.unacked() != 0:
@@ -77,8 +77,8 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 	return at, something
 }
 
-// remind makes every account report again the amounts that its calls hold, because the store has
-// lost them.
+// remind makes every account report the amounts that its calls hold, because the store has lost
+// them.
 func (f *Fleet) remind() {
 	for _, a := range f.queuedAccounts() {
 		a.mu.Lock()
@@ -91,8 +91,8 @@ func (f *Fleet) remind() {
 	}
 }
 
-// Reports reports use to the store until ctx ends. It then returns the amounts that this edge
-// holds.
+// Reports sends reports to the store until ctx ends. At the end, it returns to the store all
+// amounts that this edge holds.
 func (f *Fleet) Reports(ctx context.Context) {
 	tick := time.NewTicker(reportTick)
 	defer tick.Stop()
@@ -115,7 +115,6 @@ func (f *Fleet) Reports(ctx context.Context) {
 	}
 }
 
-// queuedAccounts returns the accounts with something to report.
 func (f *Fleet) queuedAccounts() []*account {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,9 +125,8 @@ func (f *Fleet) queuedAccounts() []*account {
 	return all
 }
 
-// forget removes an account from the queue, unless it has something to report again.
 func (f *Fleet) forget(a *account) {
-	a.mu.Lock() // locked before f.mu, in the same order as when an account queues itself
+	a.mu.Lock() // locked before f.mu, as in account.queue
 	defer a.mu.Unlock()
 	if !a.queued {
 		f.mu.Lock()
@@ -137,8 +135,8 @@ func (f *Fleet) forget(a *account) {
 	}
 }
 
-// reportDue sends the reports that are due, up to the number that is left in this tick. It returns
-// how many accounts have something to report, now or later.
+// reportDue sends the reports that are due, at most *left of them. It returns how many accounts
+// were queued.
 func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
 	for _, a := range all {
@@ -156,8 +154,8 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	return len(all)
 }
 
-// reportIfDue sends the account's report if it is due. queued is false if there is nothing to
-// report.
+// reportIfDue sends the account's report if it is due. queued is false if the account has nothing
+// to report.
 func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,7 +164,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.queued = false
 		return false, false
-	case now < at || a.flying != nil || a.next != nil: // the message of a call will report the same
+	case now < at || a.flying != nil || a.next != nil: // the message of a call reports the same amounts
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)

@@ -14,13 +14,13 @@ import (
 	"penstock/config"
 )
 
-// resetting forwards to a store and resets connections, like a cluster's node during a fail-over,
+// resetting forwards connections to a store and resets them, like a cluster node during a failover
 // or a load balancer.
 type resetting struct {
 	net.Listener
 	store string
-	armed atomic.Int32 // how many of the next messages to an account it resets
-	after bool         // the store receives the message, but its answer is lost
+	armed atomic.Int32 // number of messages to an account that will still be reset
+	after bool         // whether the store receives the message, so that only its answer is lost
 	done  atomic.Int32
 	conns sync.WaitGroup
 }
@@ -48,7 +48,7 @@ func newResetting(t *testing.T, store string, after bool) *resetting {
 	return r
 }
 
-// lead copies in both directions until one side ends, or the connection is reset.
+// lead copies bytes in both directions until one side ends, or until the connection is reset.
 func (r *resetting) lead(c *net.TCPConn) {
 	defer c.Close()
 	to, err := net.Dial("tcp", r.store)
@@ -62,7 +62,7 @@ func (r *resetting) lead(c *net.TCPConn) {
 		for {
 			n, err := to.Read(buf)
 			if err != nil || cut.Load() {
-				_ = c.SetLinger(0) // a reset instead of an orderly end
+				_ = c.SetLinger(0) // causes a reset instead of a FIN
 				c.Close()
 				return
 			}
@@ -101,9 +101,10 @@ func containsAccount(p []byte) bool {
 	return false
 }
 
-// TestReset checks that no call loses its answer because a connection is reset. The message is sent
-// once more, no matter whether the store has received the first one, and the account counts it
-// once. The breaker stays closed. If the second message is also lost, that counts as one failure.
+// TestReset checks that a call does not lose its answer if a connection is reset. The message must
+// be sent once more, and the account must count it once, even if the store had received the first
+// attempt. The breaker must stay closed. If the second attempt is lost as well, both count as one
+// failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {

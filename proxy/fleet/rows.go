@@ -13,40 +13,40 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The store has a hash of usage for each day, with a field for each key, model and edge. A field
-// holds the edge's sum for that day, so writing a row twice does no harm. Readers add up the rows.
-// A second hash has end users in place of models, and the rows of keys include the use of end
-// users. An edge with a ledger keeps its name after a restart.
+// The store has a hash of usage rows for each day. A row is a field of the hash, for a key, a model
+// and an edge. The field contains the edge's sum for that day, so writing a row twice does no harm.
+// A reader adds up the rows of all edges.
+//
+// A second hash contains rows by end user instead of by model. The use of end users is included in
+// the first hash. An edge that has a ledger keeps its name after a restart.
 
 // usageKept is how long the store keeps the rows of a day after the last write.
 const usageKept = 70 * 24 * time.Hour
 
-// rowsAtOnce is the maximum number of rows in one command.
 const rowsAtOnce = 500
 
-// Rows sends an edge's usage to the store, and reads the usage of all edges. Any goroutine may call
-// its methods.
+// Rows sends this edge's usage to the store and reads the usage of all edges. Any goroutine may
+// call its methods.
 type Rows struct {
 	remote    *remote
 	usage     *observe.Usage
 	forgotten func() int64
-	wake      chan struct{} // receives when there are new rows
+	wake      chan struct{}
 
 	mu   sync.Mutex
-	edge string // the edge's name in the rows
+	edge string
 	// the value of forgotten when all rows were last sent again
 	reminded int64
-	pending  map[rowsOf]map[string]observe.Amount // pending rows, by hash and field
+	pending  map[rowsOf]map[string]observe.Amount // by hash and field
 }
 
-// rowsOf identifies the hash of a row.
 type rowsOf struct {
 	day   int64
 	users bool
 }
 
-// NewRows returns the rows of an edge's fleet. A store that has lost all data gets all rows of the
-// usage again.
+// NewRows returns the Rows of a fleet. If the store has lost its data, Rows sends all rows of usage
+// again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
 	return &Rows{
@@ -55,8 +55,8 @@ func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	}
 }
 
-// Add adds changed rows. It is called once a second. Run sends the rows at once, so that a killed
-// edge loses no more than that second.
+// Add adds changed rows. It is called once a second, and Run sends the rows immediately. If an edge
+// is killed, at most one second of usage is therefore lost.
 func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,6 @@ func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	}
 }
 
-// add adds a row. The caller must hold mu.
 func (r *Rows) add(row *observe.UsageRow) {
 	if row.Day == observe.DayBefore {
 		return
@@ -82,7 +81,6 @@ func (r *Rows) add(row *observe.UsageRow) {
 	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
 }
 
-// remind adds all rows again if the store has lost them.
 func (r *Rows) remind() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +98,8 @@ func fieldOf(words ...string) string {
 	return string(text)
 }
 
-// Run sends new rows until ctx ends. Once a second it also sends rows that the store did not accept
-// or has lost. Before it returns, it sends the remaining rows.
+// Run sends new rows until ctx ends. Once a second, it also sends rows that the store has lost or
+// has not accepted. Before Run returns, it sends all pending rows.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -120,7 +118,6 @@ func (r *Rows) Run(ctx context.Context) {
 	}
 }
 
-// send sends pending rows. Rows that the store does not accept stay pending.
 func (r *Rows) send(ctx context.Context) {
 	r.remind()
 	for {
@@ -136,7 +133,6 @@ func (r *Rows) send(ctx context.Context) {
 	}
 }
 
-// next returns some pending rows of one hash.
 func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +153,7 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack makes rows pending again, except rows that have a newer version.
+// putBack makes rows pending again, except rows for which a newer version is already pending.
 func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
@@ -200,7 +196,7 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 	return nil
 }
 
-// rowsTimeout is the maximum time for one command with rows. No call waits for it.
+// rowsTimeout is the timeout of one command with rows. Calls do not wait for these commands.
 const rowsTimeout = time.Second
 
 func (r *Rows) key(of rowsOf) string {
@@ -211,8 +207,8 @@ func (r *Rows) key(of rowsOf) string {
 	return key
 }
 
-// Read returns the rows of all edges for the kept days. If users is true, it includes the rows of
-// end users.
+// Read returns the rows of all edges for the last observe.UsageDays days. If users is true, it also
+// returns the rows of end users.
 func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {

@@ -11,30 +11,28 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// The script of an account, which runs in the store. The script's SHA is its version: edges with
-// two versions may share a store as long as the account's layout is the same.
+// account.lua is the script of an account. Its SHA identifies its version, so edges with different
+// versions of the script may share a store as long as the account has the same layout.
 //
 //go:embed account.lua
 var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long after an edge's last message the store keeps the amounts that the edge holds. A
-// killed edge's slots must be usable again within ten seconds. The last second leaves other edges
-// time to ask.
+// lease is how long the store keeps the amounts that an edge holds after the edge's last message.
+// If an edge is killed, its slots must be usable again within ten seconds. The other edges need the
+// tenth second to ask for these slots.
 const lease = 9 * time.Second
 
-// message is one message to an account.
 type message struct {
 	edge   string
-	number uint64 // starts from 1 in each process
+	number uint64 // the first message of a process has number 1
 	born   string
 	parts  [cells]part
 }
 
-// args returns the script's arguments. The edge's messages are numbered from began. A repeated
-// message (repetition is 1) has its own number, which the store accepts after the first message's
-// number.
+// args returns the arguments of the script. The numbers of messages count up from began. A repeated
+// message (repetition is 1) has a higher number than the first attempt, so the store accepts it.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
@@ -47,17 +45,15 @@ func (m *message) args(began, repetition uint64) []string {
 	return out
 }
 
-// reply is an answer from the store.
 type reply struct {
 	birth  string
 	grants [cells]grant
-	later  uint64        // if a later message overtook this one, the number of the later message
-	clock  time.Duration // the store's clock when it answered
+	later  uint64 // number of the later message if the store has already received a later one; otherwise 0
+	clock  time.Duration
 }
 
 var errOvertaken = errors.New("a later message was there first")
 
-// parseReply reads the script's answer.
 func parseReply(result valkey.ValkeyResult) (r reply, err error) {
 	list, err := result.ToArray()
 	if err != nil {

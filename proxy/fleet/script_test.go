@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScript checks that the script and its twin in Go give the same answers to any messages.
+// TestScript checks that the script and its Go copy give the same answers to arbitrary messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
@@ -35,11 +35,11 @@ func TestScript(t *testing.T) {
 		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
 		other := &twin{now: began.UnixMilli()}
 		var said []string
-		for len(words) > 0 { // messages left by a failed run
+		for len(words) > 0 { // messages that a failed run has left
 			<-words
 		}
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
-		births := map[string]string{"": ""} // maps the script's births to the twin's
+		births := map[string]string{"": ""} // maps the script's birth ids to the twin's
 		charged := map[string]int64{}
 		kinds := [cells]kind{paid, paid, slot}
 		if rapid.Bool().Draw(t, "a budget") {
@@ -101,8 +101,9 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestForgedNumbers checks that an account whose numbers no script has written is reset. The
-// account grants no more than the limit, and keeps none of the forged values.
+// TestForgedNumbers checks that an account is reset if it contains numbers that the script cannot
+// have written. The account must then grant no more than the limit, and must not contain any of the
+// forged values.
 func TestForgedNumbers(t *testing.T) {
 	for _, field := range []string{"all", "e:one", "known", "ahead"} {
 		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {

@@ -2,12 +2,11 @@ package fleet
 
 import "github.com/VictoriaMetrics/metrics"
 
-// series are the fleet's metrics.
 type series struct {
-	waits  *metrics.PrometheusHistogram // waits of calls for the store
+	waits  *metrics.PrometheusHistogram
 	sent   *metrics.Counter
 	failed *metrics.Counter
-	alone  *metrics.Counter // decisions without the store
+	alone  *metrics.Counter
 }
 
 func newSeries(set *metrics.Set) series {
@@ -21,5 +20,5 @@ func newSeries(set *metrics.Set) series {
 	}
 }
 
-// waitBounds are the buckets of the waits, in seconds.
+// waitBounds are the buckets of waits, in seconds.
 var waitBounds = []float64{.0005, .001, .002, .005, .01, .025, .05, .1}

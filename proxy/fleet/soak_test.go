@@ -22,7 +22,8 @@ import (
 
 var soakFor = flag.Duration("soak", 3*time.Minute, "how long TestSoakFleet runs")
 
-// soakEdge is an edge that can be killed. A killed edge neither reports nor returns anything.
+// soakEdge is an edge that can be killed. A killed edge neither reports its use nor returns
+// amounts.
 type soakEdge struct {
 	fleet *Fleet
 	key   *account
@@ -40,7 +41,7 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 	ctx, kill := context.WithCancel(context.Background())
 	e.kill = func() {
 		e.dead.Store(true)
-		e.fleet.Close() // before the reports end, so that they cannot return anything
+		e.fleet.Close() // closed before the reports end, so that no amounts are returned
 		kill()
 		e.ended.Wait()
 	}
@@ -49,10 +50,10 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 	return e
 }
 
-// TestSoakFleet runs four edges that take and return a key's slots, while edges are killed with
-// running calls, and the store hangs, dies, restarts empty and loses its clients. There are never
-// more slots in use than exist, except for slots that an emptied store has forgotten for a moment.
-// At the end no slot is missing.
+// TestSoakFleet runs four edges that take and return the slots of a key. Edges with running calls
+// are killed. The store hangs, dies, restarts without data and loses its clients. There must never
+// be more slots in use than exist, except for slots that an emptied store has briefly forgotten. At
+// the end, no slot may be lost.
 func TestSoakFleet(t *testing.T) {
 	const slotsOfKey = 20
 	limits := config.KeyLimits{Concurrency: slotsOfKey, RequestsPerMinute: 60_000, TokensPerMinute: 60_000_000}
@@ -83,7 +84,7 @@ func TestSoakFleet(t *testing.T) {
 					most.Store(max(most.Load(), running.Add(1)))
 					time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // no secret
 					running.Add(-1)
-					if e.dead.Load() { // its calls have ended together with the edge
+					if e.dead.Load() { // the calls have ended together with the edge
 						continue
 					}
 					e.key.Settle(held, 50)
@@ -128,7 +129,7 @@ func TestSoakFleet(t *testing.T) {
 		}
 		more, d := last.key.Reserve(limits, 1, time.Now())
 		if d.OK {
-			helds = append(helds, more) // a dead edge's lease may have expired just now
+			helds = append(helds, more) // the lease of a dead edge may have expired just now
 		}
 		for _, held := range helds {
 			last.key.Settle(held, 1)

@@ -16,32 +16,31 @@ import (
 	"go.uber.org/zap"
 )
 
-// store keeps the accounts. Any goroutine may call its methods.
+// store manages the accounts and members. Any goroutine may call its methods.
 type store interface {
-	// Exchange sends a message to an account and returns its answer.
+	// Exchange sends a message about an account and returns the answer.
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
-	// Available reports whether waiting for a message makes sense.
+	// Available reports whether the breaker is closed.
 	Available() bool
-	// Missed counts a call that has waited in vain for a message that another call sent.
+	// Missed counts a call that has waited in vain for another call's message.
 	Missed()
-	// Misses returns the number of consecutive failures: messages without an answer, and calls that
-	// waited in vain.
+	// Misses returns the number of consecutive failures: unanswered messages, and calls that waited
+	// in vain.
 	Misses() int
-	// Heartbeat announces this edge to the store. If the error is errLate, it also returns an answer.
+	// Heartbeat announces this edge. If the error is errLate, it returns the answer as well.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
-	// Eviction returns the store's maxmemory-policy, or "" if the user has no right to read it.
+	// Eviction returns the store's maxmemory-policy, or "" if the user may not read it.
 	Eviction(ctx context.Context) string
 	Close()
 }
 
-// alive is the answer to a heartbeat.
 type alive struct {
-	said  []string // entries of all living edges
-	known bool     // the store knew this edge
-	clock uint64   // the store's clock, in millionths of a second
+	said  []string
+	known bool
+	clock uint64 // the store's clock in microseconds
 }
 
-// StoreOptions describe how to reach the store.
+// StoreOptions configure the connection to the store.
 type StoreOptions struct {
 	Addresses      []string // addresses of the store, or of the sentinels
 	SentinelMaster string
@@ -50,13 +49,13 @@ type StoreOptions struct {
 
 	SentinelUser, SentinelPassword string
 
-	TLS    *tls.Config // nil: connections without TLS
-	Prefix string      // prefix of the store's keys
+	TLS    *tls.Config // nil: without TLS
+	Prefix string
 }
 
-// clientOptions returns the client's options. They disable its cache and its retries (the edge
-// decides which messages are repeated), keep buffers small, detect a silent peer within a second,
-// and limit the size of replies.
+// clientOptions returns the options of the client. They disable the client's cache and its retries,
+// because the edge decides which messages are repeated. They also set small buffers, make the
+// client detect a silent peer within a second, and limit the size of replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
@@ -82,27 +81,24 @@ var membersSource string
 
 var membersScript = valkey.NewLuaScript(membersSource)
 
-// failuresToOpen is how many consecutive failures open the breaker. While it is open, no call waits
-// for the store, until the store answers a heartbeat. The first heartbeat is sent at once.
+// failuresToOpen is how many consecutive failures open the breaker.
 const failuresToOpen = 3
 
-// remote is the store behind a client, with a breaker.
 type remote struct {
-	options StoreOptions
-	client  atomic.Pointer[valkey.Client] // nil: the store has not been reached yet, or is lost
-	// consecutive failures; the breaker is open from failuresToOpen onwards
+	options  StoreOptions
+	client   atomic.Pointer[valkey.Client] // nil: no client is open
 	failures atomic.Int32
 	refused  refusals
 	opened   func() // called when the breaker opens
-	// duration from which an answer is late, longer than any call waits; 0: unknown
+	// If an answer takes longer, it is too late for calls. 0: unknown
 	late time.Duration
 
-	// Only the goroutine that sends heartbeats uses the fields below.
-	failed      int  // consecutive failed heartbeats
-	redialAfter int  // the number of failed heartbeats after which the client is replaced
-	primary     bool // the store was found to be a primary since the last failure
+	// Only the goroutine that runs Heartbeats uses the fields below.
+	failed      int
+	redialAfter int  // number of failed heartbeats after which the client is replaced
+	primary     bool // whether the store has reported that it is a primary since the last failure
 
-	began atomic.Uint64 // the base of message numbers; 0: no heartbeat yet
+	began atomic.Uint64 // base of the message numbers; 0: no heartbeat was answered yet
 }
 
 var errUnreached = errors.New("the store has not been reached yet")
@@ -113,10 +109,8 @@ func newRemote(o StoreOptions) *remote {
 	return r
 }
 
-// Available reports whether the breaker is closed.
 func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
 
-// connect opens the client if there is none. Only the goroutine of the heartbeats calls connect.
 func (r *remote) connect() error {
 	if r.client.Load() != nil {
 		return nil
@@ -129,14 +123,15 @@ func (r *remote) connect() error {
 	return nil
 }
 
-// Dial connects to a store.
+// Dial returns a client of a store.
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
-// Exchange sends a message to an account. If the connection ends, Exchange sends the message once
-// more over another connection. It makes no difference whether the store has received the first
-// message. Messages are numbered from the store's time at the first heartbeat of this process, in
-// millionths of a second. An earlier process with the same name ended before that heartbeat, so all
-// its numbers are lower.
+// Exchange sends a message to an account. If the connection closes, Exchange sends the message once
+// more over another connection, even if the store has received the first attempt.
+//
+// The numbers of messages start at the store's time in microseconds when this process sent its
+// first heartbeat. An earlier process with the same name had already ended at that time, so all its
+// numbers are lower.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -144,7 +139,8 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
 	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
-	// a node reset the connection, or it was idle: the store may be healthy
+	// The store may be healthy: a node may have reset the connection, or an idle connection may
+	// have been closed.
 	if isReset(err) && ctx.Err() == nil {
 		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
@@ -155,20 +151,20 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	return answer, err
 }
 
-// isReset reports whether a connection ended while a message was in flight. The client opens
+// isReset reports whether a connection closed while a message was in flight. The client opens
 // another connection for the next message.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is how many messages of a process may still reach the store after the process has
-// ended.
+// unheardMost is the maximum number of a process's messages that may reach the store after the
+// process has ended.
 const unheardMost = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message counts as answered,
-// because it has reached the store. A refusal concerns only its key. An answer that took longer
-// than the calls' timeout does not show that calls would get an answer in time.
+// because it has reached the store. A refusal is only logged, because it concerns a single key. A
+// late answer does not count as a success, because calls would not have waited for it.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -179,10 +175,9 @@ func (r *remote) countOutcome(key string, began time.Time, err error) {
 	}
 }
 
-// isLate reports whether an answer that is received now is too late for calls.
 func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
 
-// outcome counts an outcome for the breaker. Only a heartbeat closes the breaker.
+// outcome records the outcome of a command for the breaker. Only a heartbeat closes the breaker.
 func (r *remote) outcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
 		if r.Available() {
@@ -199,8 +194,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat announces this edge to the store. If the answer is in time, Heartbeat closes the
-// breaker. If it is late, Heartbeat returns errLate with the answer.
+// Heartbeat announces this edge. If the answer arrives in time, Heartbeat closes the breaker. If it
+// is late, Heartbeat returns errLate.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -209,7 +204,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	if err = r.refuseReplica(ctx); err == nil {
 		a, err = r.showSelf(ctx, edge, said)
 	}
-	// repeated, because the script may have had to be sent with the first heartbeat
+	// The first attempt may have been slow because it had to upload the script.
 	if err == nil && r.isLate(began) {
 		began = time.Now()
 		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
@@ -224,10 +219,9 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	return a, err
 }
 
-// errLate is the error for a heartbeat whose answer took longer than the calls' timeout.
+// errLate is the error of a heartbeat whose answer took longer than the timeout of calls.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
-// showSelf sends this edge's entry with a heartbeat.
 func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error) {
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
@@ -238,7 +232,7 @@ func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error)
 	if err != nil {
 		return alive{}, errOther // the reply may belong to another command
 	}
-	r.began.CompareAndSwap(0, a.clock) // set before the breaker closes
+	r.began.CompareAndSwap(0, a.clock) // must be set before the breaker closes
 	return a, nil
 }
 
@@ -256,16 +250,17 @@ func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
 
 var errOther = errors.New("the store's answer has an unexpected form")
 
-// refuseReplica asks the store for its role, at first and after each failure. A replica that
-// accepts writes would lose them at the next synchronization with its primary.
+// refuseReplica returns an error if the store is a replica. It asks the store for its role on each
+// new client and after each failure. A replica that accepts writes would lose them when it
+// synchronizes with its primary.
 func (r *remote) refuseReplica(ctx context.Context) error {
-	// cluster and sentinel clients find primaries themselves
+	// Clients for a cluster or for sentinels find the primary themselves.
 	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" {
 		return nil
 	}
 	c := *r.client.Load()
 	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
-	// a user may lack the right to ROLE, and some proxies lack the command
+	// The user may not be permitted to call ROLE, and some proxies do not support it.
 	if err != nil && refusalOf(err) == "" {
 		return err
 	}
@@ -280,17 +275,17 @@ func (r *remote) refuseReplica(ctx context.Context) error {
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The numbers of consecutive failed heartbeats after which the client is replaced: first
-// redialFirst, and then twice as many each time, up to redialMost.
+// The client is replaced after redialFirst consecutive failed heartbeats. If heartbeats still fail,
+// it is replaced again after twice as many each time, up to redialMost.
 const (
 	redialFirst = 3
 	redialMost  = 30
 )
 
-// redial replaces the client after a number of consecutive failed heartbeats. The client's
-// connection may still lead to a store that has become a replica or lacks its primary, while the
-// address already leads to another store. Moreover, once a store has skipped a reply, each later
-// command on that connection gets the previous command's reply.
+// redial replaces the client after redialAfter consecutive failed heartbeats. The old connection
+// may lead to a store that has become a replica or has lost its primary, while the address already
+// leads to another store. Another reason: once a store has skipped a reply, each later command on
+// that connection gets the reply to the previous command.
 func (r *remote) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failed, r.redialAfter = 0, redialFirst
@@ -304,11 +299,10 @@ func (r *remote) redial(err error) {
 	(*r.client.Swap(nil)).Close()
 }
 
-// Eviction returns what the store does when its memory is full.
 func (r *remote) Eviction(ctx context.Context) string {
 	c := *r.client.Load()
 	policy, err := c.Do(ctx, c.B().ConfigGet().Parameter("maxmemory-policy").Build()).AsStrMap()
-	if err != nil { // most users of a store may not read this
+	if err != nil {
 		return ""
 	}
 	return policy["maxmemory-policy"]

@@ -24,8 +24,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestRealStoreSentinel checks that the edges follow when a sentinel promotes a killed primary's
-// replica, and that the replica's data still counts.
+// TestRealStoreSentinel checks that when a sentinel promotes the replica of a killed primary, the
+// edges switch to it, and that the data of the replica still counts.
 func TestRealStoreSentinel(t *testing.T) {
 	t.Parallel()
 	primary := newRealStore(t)
@@ -61,8 +61,8 @@ func TestRealStoreSentinel(t *testing.T) {
 		t.Error("the replica is not promoted")
 	}
 	fleet.load(limits, 2*time.Millisecond, time.Second)
-	// The sum has the edges' parts without the store, and two hundredths of a minute's limit for what
-	// the replica lacked.
+	// The maximum includes the edges' shares during the outage, and 2 % of a minute's limit for
+	// data that the replica did not have.
 	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
 	if n := fleet.admitted.Load(); n < 600 || n > most {
 		t.Errorf("%d requests of at most %d", n, most)
@@ -70,8 +70,8 @@ func TestRealStoreSentinel(t *testing.T) {
 	t.Logf("%d of at most %d requests", fleet.admitted.Load(), most)
 }
 
-// TestRealStoreCluster checks that accounts are on all nodes of a cluster, and that an edge follows
-// an account whose slot moves to another node.
+// TestRealStoreCluster checks that accounts are spread over all nodes of a cluster, and that an
+// edge follows an account whose hash slot moves to another node.
 func TestRealStoreCluster(t *testing.T) {
 	t.Parallel()
 	var nodes []*realStore
@@ -91,7 +91,7 @@ func TestRealStoreCluster(t *testing.T) {
 	fleet := newRealEdges(t, 3, StoreOptions{Addresses: []string{nodes[0].address()}, Cluster: true})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that each node has accounts
+	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that every node has accounts
 		for _, f := range fleet.edges {
 			if d := newAccount(&f.terms, id).Take(limits, time.Now()); !d.OK {
 				t.Errorf("key %s: Take = %+v, want OK", id, d)
@@ -122,7 +122,7 @@ func TestRealStoreCluster(t *testing.T) {
 	}
 }
 
-// moveSlot moves a key's slot to another node, as when an operator adds a node.
+// moveSlot moves the hash slot of a key to another node, as happens when an operator adds a node.
 func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	t.Helper()
 	slot := strings.Trim(s.say("CLUSTER KEYSLOT "+key), ":\r\n")
@@ -146,7 +146,8 @@ func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	}
 }
 
-// TestRealStoreTLS checks a store that speaks only TLS, requires a certificate and has users.
+// TestRealStoreTLS checks a store that accepts only TLS, requires a client certificate and has
+// users.
 func TestRealStoreTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -199,7 +200,7 @@ func TestRealStoreTLS(t *testing.T) {
 	fleet.keys[0].Settle(held[2], 50)
 }
 
-// aclFile writes a user with exactly the rights that the documents name.
+// aclFile writes an ACL file for a user with exactly the documented permissions.
 func aclFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "acl")
@@ -210,8 +211,8 @@ func aclFile(t *testing.T) string {
 	return name
 }
 
-// TestRealStorePaused checks that while the store makes all clients wait, only a few calls wait
-// longer than the timeout, and the limit holds.
+// TestRealStorePaused checks that while the store blocks all clients, only a few calls wait longer
+// than the timeout, and that the limit still applies.
 func TestRealStorePaused(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -235,8 +236,8 @@ func TestRealStorePaused(t *testing.T) {
 	}
 }
 
-// TestRealStoreEviction checks that the log warns of a store that may drop accounts, and only of
-// such a store.
+// TestRealStoreEviction checks that a warning is logged if, and only if, the store may evict
+// accounts.
 func TestRealStoreEviction(t *testing.T) {
 	t.Parallel()
 	for policy, warned := range map[string]int{"noeviction": 0, "allkeys-lru": 1} {

@@ -45,8 +45,8 @@ func beat(t testing.TB, r *remote) error {
 	return err
 }
 
-// TestBreaker checks that the breaker is open until the first heartbeat, opens after three
-// consecutive failures, and closes with a heartbeat.
+// TestBreaker checks that the breaker is open until the first heartbeat is answered, that it opens
+// after three consecutive failures, and that a heartbeat closes it.
 func TestBreaker(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
@@ -80,8 +80,9 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestRefusedKey checks that the store's refusal of a key concerns only that key. The refusal is
-// reported with its remedy, other keys continue, and the breaker stays closed.
+// TestRefusedKey checks that if the store refuses one key, only this key is affected. The refusal
+// must be logged together with a remedy, other keys must continue to work, and the breaker must
+// stay closed.
 func TestRefusedKey(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -119,8 +120,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestRefusedEdge checks that a store whose user lacks the rights that the edge needs is not
-// reported as silent, and that the log names the rights.
+// TestRefusedEdge checks that if the store's user lacks permissions, the store is not reported as
+// silent, and that the log names the permissions.
 func TestRefusedEdge(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -147,9 +148,9 @@ func TestRefusedEdge(t *testing.T) {
 	}
 }
 
-// TestLateStore checks that a store that answers later than calls wait counts as lost until a
-// heartbeat is answered in time: no late answer closes the breaker. Meanwhile the members are
-// known, and the log names the remedy.
+// TestLateStore checks that a store that answers too late for calls counts as lost until a
+// heartbeat is answered in time. Meanwhile, the members must be known, and the log must name the
+// remedy.
 func TestLateStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -184,8 +185,8 @@ func TestLateStore(t *testing.T) {
 	waitSaid(t, "the store answers in time", func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" })
 }
 
-// TestSilentStore checks that a store that accepts connections and never answers costs a call its
-// deadline and no more.
+// TestSilentStore checks that a store that accepts connections but never answers delays a call no
+// longer than the timeout.
 func TestSilentStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
@@ -206,8 +207,8 @@ func TestSilentStore(t *testing.T) {
 	}
 }
 
-// TestMembers checks that members can join and leave, and that another edge's malformed entry does
-// no harm.
+// TestMembers checks that members can join and leave, and that a malformed entry from another edge
+// does no harm.
 func TestMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

@@ -10,25 +10,25 @@ import (
 	"penstock/config"
 )
 
-// queue holds one edge's calls for an engine whose slots the fleet counts exactly. Like
-// queue.Queues, it makes waiting calls try one after the other when a slot may be free.
+// queue contains the calls of one edge for an engine whose slots the fleet counts exactly. When a
+// slot may be free, it makes waiting calls try one after the other, like queue.Queues.
 type queue struct {
 	slots     *Slots
 	waiting   int
 	running   int
-	awake     bool // a waiting call should try
+	awake     bool // whether a waiting call must try
 	dead      bool
-	overtaken int // slots that other edges got since the first call started to wait
+	overtaken int // number of slots that other edges got since the first call started to wait
 }
 
-// hall is a fleet with a queue at every edge.
+// hall is a fleet in which every edge has a queue.
 type hall struct {
 	*world
 	t      fataler
 	limit  int
 	queues []*queue
 	deaf   func() bool // reports whether the store's next message about turns is lost
-	turns  []string    // published by the store
+	turns  []string    // turns that the store has published
 }
 
 type fataler interface {
@@ -46,7 +46,7 @@ func newHall(t fataler, edges, limit int) *hall {
 	return h
 }
 
-// arrive adds a call at an edge, like picker.acquire: it takes a slot or waits in the queue.
+// arrive adds a call at an edge. Like picker.acquire, it takes a slot or waits in the queue.
 func (h *hall) arrive(i int) {
 	q := h.queues[i]
 	if q.waiting == 0 && h.take(i) {
@@ -58,7 +58,6 @@ func (h *hall) arrive(i int) {
 	h.settle()
 }
 
-// end ends a call of an edge.
 func (h *hall) end(i int) {
 	q := h.queues[i]
 	q.running--
@@ -85,8 +84,8 @@ func (h *hall) take(i int) bool {
 	return true
 }
 
-// settle runs all work that takes no time: reports that are due at once, published turns, and the
-// attempts of waiting calls.
+// settle runs all work that is due immediately: reports, published turns, and attempts by waiting
+// calls.
 func (h *hall) settle() {
 	for range 1000 {
 		h.pass(0)
@@ -113,7 +112,7 @@ func (h *hall) settle() {
 			}
 			q.waiting--
 			q.overtaken = 0
-			q.awake = q.waiting > 0 // the edge sees room, so the next call tries
+			q.awake = q.waiting > 0 // the edge sees a free slot, so the next call tries
 		}
 		if !tried && len(said)+len(h.turns) == 0 {
 			return
@@ -122,8 +121,8 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails the test if other edges' calls overtook an edge's calls for too long, or if a slot is
-// free while a call waits.
+// fair fails the test if other edges have overtaken an edge's calls for too long, or if a slot is
+// free while a call is waiting.
 func (h *hall) fair(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -140,9 +139,9 @@ func (h *hall) fair(settled bool) {
 	}
 }
 
-// TestTurns lets calls start and end at several edges in any order. No call waits for long while
-// other calls are served. No slot is free while a call waits, even if the store's message about a
-// turn is lost. There are never more calls than slots.
+// TestTurns starts and ends calls at the edges in any order. No call may wait for a long time while
+// other calls are served. No slot may stay free while a call is waiting, even if the store's
+// message about a turn is lost. There must never be more calls than slots.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHall(t, rapid.IntRange(2, 5).Draw(t, "edges"), rapid.SampledFrom([]int{1, 2, 5, 120}).Draw(t, "slots"))
@@ -175,7 +174,7 @@ func TestTurns(t *testing.T) {
 			}
 			h.fair(lost == 0)
 		}
-		for range 3 { // each edge that got no message asks the store
+		for range 3 { // each edge that has missed a message asks the store
 			h.pass(askAgain)
 			h.settle()
 		}
@@ -188,9 +187,9 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestTurnsOfABusyEdge checks that a queue that never empties does not block other edges. An edge
-// that has all slots gives one to each waiting edge in turn, no matter how many of its own calls
-// wait.
+// TestTurnsOfABusyEdge checks that an edge whose queue never empties does not block other edges. If
+// it has all slots, it must give slots to the waiting edges in turn, however many of its own calls
+// are waiting.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {
@@ -209,13 +208,13 @@ func TestTurnsOfABusyEdge(t *testing.T) {
 	}
 }
 
-// TestTurnOfADeadEdge checks that the turn of a dead edge ends, and that its slots are free when
+// TestTurnOfADeadEdge checks that a dead edge loses its turn, and that its slots become free when
 // its lease expires.
 func TestTurnOfADeadEdge(t *testing.T) {
 	h := newHall(t, 3, 2)
 	h.arrive(0)
 	h.arrive(0)
-	h.arrive(1) // waits, as the first
+	h.arrive(1) // is the first to wait
 	h.arrive(2) // waits
 	h.queues[1].dead, h.lines[1].cut = true, true
 	h.end(0)
@@ -230,7 +229,7 @@ func TestTurnOfADeadEdge(t *testing.T) {
 		t.Fatalf("a second after an edge has died, %d calls of another run", n)
 	}
 	h.queues[0].dead, h.lines[0].cut = true, true
-	h.queues[0].running = 0 // its calls also end at the engine
+	h.queues[0].running = 0 // the engine also ends the calls of the dead edge
 	h.arrive(2)
 	for range int(lease/askAgain) + 20 {
 		h.pass(askAgain)

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// twin is an account's script rewritten in Go. The property tests use it because it is a thousand
-// times faster. TestScript compares the two.
+// twin is the script of an account in Go. The property tests use it because it is a thousand times
+// faster. TestScript compares it with the script.
 type twin struct {
 	now      int64 // ms
 	births   int64
 	accounts map[string]*twinAccount
 
-	lapsed  func(id, edge string, e *twinEdge) // called when an edge's lease has expired; may be nil
-	publish func(id, edge string)              // called when it is the edge's turn; may be nil
+	lapsed  func(id, edge string, e *twinEdge) // called when the lease of an edge has expired; may be nil
+	publish func(id, edge string)              // called when it becomes the edge's turn; may be nil
 }
 
 type twinAccount struct {
 	birth    string
 	at, ends int64
-	ahead    int64 // of the store's clock
+	ahead    int64 // how far the store's clock has been set forward
 	cells    [cells]struct{ debt, held, limit float64 }
 	known    [cells]struct{ before, since float64 }
 	edges    map[string]*twinEdge
 	turns    []twinTurn
 }
 
-// twinTurn is the place in the line of an edge whose calls wait for a slot.
+// twinTurn is the position of an edge whose calls are waiting for a slot.
 type twinTurn struct {
 	edge string
 	till int64
@@ -44,7 +44,6 @@ type twinEdge struct {
 
 func (t *twin) forget() { t.accounts = nil }
 
-// budget reports whether a message is for a budget.
 func (m *message) budget() bool { return m.parts[tokens].kind == budget }
 
 func (t *twin) answer(id string, m *message) (r reply, err error) {
@@ -166,8 +165,8 @@ type line struct {
 	cut   bool   // the edge knows that the store is lost
 	began uint64 // the base of message numbers
 
-	lose, mute func() bool // the next message is lost; its answer is lost
-	late       []func()    // messages that will arrive again later
+	lose, mute func() bool // whether the next message is lost; whether its answer is lost
+	late       []func()    // messages that will arrive a second time later
 	repeat     func() bool
 	delay      func() bool // reports whether a lost message arrives later
 	meanwhile  func()      // runs while an answer is on its way
@@ -181,7 +180,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	again := sent
 	hear := func() { _, _ = l.twin.answer(id, &again) }
 	if l.lose() {
-		if l.delay() { // the store first receives the message long after the edge has given up
+		if l.delay() { // the store receives the message long after the edge has given up
 			l.late = append(l.late, hear)
 		}
 		return reply{}, context.DeadlineExceeded
@@ -197,7 +196,6 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	return r, err
 }
 
-// hearLate delivers the delayed messages to the store.
 func (l *line) hearLate() {
 	for _, late := range l.late {
 		late()
@@ -219,8 +217,8 @@ func (l *line) Eviction(context.Context) string { return "" }
 
 func (l *line) Close() {}
 
-// turnsOf returns how many edges have their turn before the given edge (all edges, if it has no
-// turn), and the turns of the other edges.
+// turnsOf returns how many edges have their turn before the given edge, and the turns of all other
+// edges. If the given edge has no turn, ahead is -1.
 func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinTurn) {
 	ahead = -1
 	for _, w := range a.turns {
@@ -234,7 +232,7 @@ func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinT
 	return ahead, others
 }
 
-// wait inserts an edge whose calls still wait at its place in the line.
+// wait inserts an edge with waiting calls into the order at its position.
 func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now int64) {
 	if p.kind != turn || granted >= p.want && granted > p.least {
 		return
@@ -245,7 +243,8 @@ func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now i
 	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
 }
 
-// fairWant returns how many free slots an edge may claim if other edges also wait for slots.
+// fairWant returns how many free slots an edge may claim if other edges are waiting for slots as
+// well.
 func (p *part) fairWant(free int64, ahead, others int) int64 {
 	if p.kind != slot && p.kind != turn || others == 0 {
 		return p.want

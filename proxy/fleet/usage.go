@@ -7,20 +7,20 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// usage does the arithmetic for all limits of a key at this edge. The account's mutex guards it.
+// usage is this edge's view of all limits of a key. The account's mutex guards it.
 type usage struct {
 	cells  [cells]cell
 	names  [cells]string
 	limits needs
-	lost   bool // the edge continues without the store
+	lost   bool // whether this edge is working without the store
 }
 
-// The names of a key's limits, by cell.
 var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
 
 var allowed = limit.Decision{OK: true}
 
-// follow applies limits that a reload has changed. It gives back grants under the old limits.
+// follow applies limits that a reload has changed. It gives back amounts that were granted under
+// the old limits.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -33,14 +33,13 @@ func (u *usage) follow(l needs) {
 	}
 }
 
-// limitsOf returns the limits of a key by cell.
 func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up the amounts that this edge holds before the store grants them to other edges.
-// The store does that after a lease without a message. silence is the time since the last answer.
-// The caller must hold mu.
+// fenceAfter gives up the unused amounts of this edge shortly before its lease expires, because the
+// store then grants them to other edges. silence is the time since the last answer. The caller must
+// hold mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -50,7 +49,7 @@ func (u *usage) fenceAfter(silence time.Duration) {
 	}
 }
 
-// lacking returns the first cell in which this edge does not hold enough for a call, or -1. A call
+// lacking returns the first cell in which this edge holds too little for a call, or -1. The call
 // may use amounts that are reserved for waiting calls only if drawn is true. The caller must hold
 // mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
@@ -71,7 +70,7 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 }
 
 // needsOf returns the amounts that a call takes from each cell. A call that needs more than a limit
-// takes all of the limit.
+// takes the whole limit.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -79,21 +78,20 @@ func (u *usage) needsOf(n needs) needs {
 	return n
 }
 
-// await reserves granted amounts for waiting calls.
 func (u *usage) await(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited += n[i]
 	}
 }
 
-// unawait reverts await for a call that takes or leaves its share.
+// unawait reverts await for one call that takes or gives up its share.
 func (u *usage) unawait(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited -= n[i]
 	}
 }
 
-// hold takes the amounts that a call needs from every cell. Every cell must hold enough.
+// hold makes a call hold n. Every cell must have enough.
 func (u *usage) hold(n needs) {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -103,22 +101,21 @@ func (u *usage) hold(n needs) {
 		}
 		c.take(taken, u.lost)
 	}
-	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request is used as soon as it is taken
+	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request counts as used as soon as it is taken
 }
 
-// giveBack gives back a request that was already charged.
 func (u *usage) giveBack() {
 	switch c := &u.cells[requests]; {
 	case c.limit == 0:
 	case !u.lost:
 		c.refunds++
-	case c.unacked() > 0: // no message has reported the request yet
+	case c.unacked() > 0: // the request has not been reported in a message yet
 		c.settle(0, -1, true)
 	}
 }
 
-// refund takes one of the requests that were given back. Their number is at most the debt, because
-// a request that has been paid off is not owed again.
+// refund uses up one of the requests that were given back. It first caps their number at the debt,
+// because a request that no longer counts must not be refunded as well.
 func (u *usage) refund(now time.Duration) bool {
 	c := &u.cells[requests]
 	c.catchUp(now)
@@ -130,14 +127,14 @@ func (u *usage) refund(now time.Duration) bool {
 	return true
 }
 
-// missing returns how much of a cell the whole fleet lacks for a call.
+// missing returns the difference between the amount that a call needs of a cell and the amount that
+// the fleet has free.
 func (u *usage) missing(i int, n needs, now time.Duration) float64 {
 	c := &u.cells[i]
 	c.catchUp(now)
 	return float64(c.need(n[i])) - float64(c.unclaimed()) - c.free
 }
 
-// refuse returns the decision that refuses a call because of a cell.
 func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	c := &u.cells[i]
 	d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
@@ -167,7 +164,7 @@ func (u *usage) settle(held, used needs) {
 	}
 }
 
-// leave switches to working without the store. silence is how long the store has not answered.
+// leave starts working without the store. silence is the time since the store's last answer.
 func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {
@@ -175,7 +172,6 @@ func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edge
 	}
 }
 
-// refuseAlone decides by the edge's own share.
 func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -192,8 +188,9 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn adds to every cell the amount that is paid off while the store is lost. An edge that admits
-// nothing in that time gets no share, because other edges may have used everything.
+// earn adds to every cell the amount that becomes free over time while the store is lost. If the
+// setting is LostClosed, this edge gets no share, because it admits no calls and other edges may
+// have used everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return
@@ -203,7 +200,6 @@ func (u *usage) earn(now time.Duration, t *terms) {
 	}
 }
 
-// level returns the remaining amount of a limit, as far as this edge knows.
 func (u *usage) level(i int, now time.Duration) limit.Level {
 	c := &u.cells[i]
 	c.catchUp(now)

@@ -14,7 +14,6 @@ import (
 	"penstock/config"
 )
 
-// hungStore is a store that accepts messages but answers none.
 type hungStore struct{ *remote }
 
 func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, error) {
@@ -23,9 +22,9 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 	return reply{}, ctx.Err()
 }
 
-// TestWaitsInVain checks a store that hangs. Three calls of an edge, for any keys, wait in vain,
-// and none of them waits longer than allowed. Then the breaker is open, and the next request to the
-// store follows at once.
+// TestWaitsInVain checks a store that hangs. Three calls of an edge, for the same key or different
+// keys, must wait in vain until their timeout. The breaker must then be open, and the next request
+// to the store must follow immediately.
 func TestWaitsInVain(t *testing.T) {
 	for _, keys := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {

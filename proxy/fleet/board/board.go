@@ -18,11 +18,10 @@ import (
 	"penstock/upstreams"
 )
 
-// The intervals at which an edge sends its work.
 const (
-	busyPeriod = 50 * time.Millisecond  // while this edge or others have calls
-	idlePeriod = 250 * time.Millisecond // otherwise
-	// between two messages with all of an edge's work, even if unchanged
+	busyPeriod = 50 * time.Millisecond
+	idlePeriod = 250 * time.Millisecond
+	// interval between two messages that contain all of an edge's work, even unchanged work
 	wholeEvery = time.Second
 	freshFor   = 2 * time.Second        // how long an answer is valid without a newer one
 	patience   = 200 * time.Millisecond // maximum time for one message, if the store's timeout is shorter
@@ -32,7 +31,7 @@ const (
 // Link is the connection to the store. *fleet.Link implements it.
 type Link interface {
 	Available() bool
-	// Edges returns how many edges divide the limits while the store is lost.
+	// Edges returns how many edges share the limits while the store is lost.
 	Edges() int
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
@@ -46,7 +45,7 @@ type Upstreams interface {
 
 // Options configure a board.
 type Options struct {
-	Edge      string // this edge's id, different after every start
+	Edge      string // id of this edge; unique to each process
 	Link      Link
 	Upstreams Upstreams
 	Poison    Poison
@@ -62,32 +61,33 @@ type Board struct {
 	o        Options
 	exchange func(ctx context.Context, m *message) (reply, error)
 	clock    func() time.Time
-	// random value of a new board, together with the number of the message that creates it
+	// If this edge creates the board, request bodies are hashed with this seed. Each message
+	// appends its number to the seed.
 	seed     string
 	wake     chan struct{}
 	answered atomic.Int64 // Unix nanoseconds of the last answer; 0: none
 	edges    atomic.Int64
 
-	// Only Run uses these.
+	// The fields below are used only by Run.
 	number uint64
-	told   string    // the work that the board has; sameWork: unknown
-	whole  time.Time // when all of the work was last sent
+	told   string
+	whole  time.Time
 	here   []upstreams.Here
-	busy   bool      // some edge has work
-	cared  time.Time // when this edge last checked the modes that it signs
+	busy   bool      // whether any edge has work
+	cared  time.Time // when careForModes last ran
 
 	mu      sync.Mutex
-	facts   map[string]string // the facts of the whole fleet
+	facts   map[string]string
 	version string
-	pending []fact // facts that the board has not received yet
-	numbers uint64 // the last number that a fact got
+	pending []fact // facts that the board has not acknowledged yet
+	numbers uint64
 	applied map[string]string
-	ignored map[string]string // invalid modes that were logged
+	ignored map[string]string // invalid modes that were already logged
 
-	corrected time.Time // when this edge last corrected the board's record of the first secret
+	corrected time.Time // when this edge last corrected secretFact on the board
 }
 
-// New returns an edge's view of the board. It exchanges no messages before Run.
+// New returns an edge's view of the board. Run starts the exchange of messages.
 func New(o Options) *Board {
 	var seed [16]byte
 	_, _ = rand.Read(seed[:]) // Read never fails
@@ -123,7 +123,6 @@ func (b *Board) Run(ctx context.Context) {
 	}
 }
 
-// period returns the time until the next message.
 func (b *Board) period() time.Duration {
 	if b.busy {
 		return busyPeriod
@@ -131,7 +130,6 @@ func (b *Board) period() time.Duration {
 	return idlePeriod
 }
 
-// step exchanges one message.
 func (b *Board) step(ctx context.Context) {
 	now := b.clock()
 	b.here = b.o.Upstreams.Here(b.here[:0])
@@ -163,7 +161,6 @@ func (b *Board) step(ctx context.Context) {
 	b.learn(m, &r)
 }
 
-// message returns the next message.
 func (b *Board) message(text string, now time.Time) *message {
 	b.number++
 	m := &message{edge: b.o.Edge, number: b.number, work: text, seed: b.seed + "." + strconv.FormatUint(b.number, 16)}
@@ -179,8 +176,8 @@ func (b *Board) message(text string, now time.Time) *message {
 	return m
 }
 
-// lose makes the edge work without the board once the board's last answer is too old. The edge then
-// has its own share of the slots. There are as many shares as edges that divide the key limits.
+// lose makes the edge work without the board if the board's last answer is older than freshFor. If
+// so, the edge uses only its share of each upstream's slots.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
@@ -189,7 +186,6 @@ func (b *Board) lose(now time.Time) {
 	}
 }
 
-// ownWork returns this edge's work at its upstreams.
 func ownWork(here []upstreams.Here) works {
 	w := make(works, len(here))
 	for i := range here {
@@ -202,7 +198,6 @@ func ownWork(here []upstreams.Here) works {
 	return w
 }
 
-// elsewhere returns the work of all edges except this one.
 func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	e := &upstreams.Elsewhere{
 		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.here)),
@@ -222,7 +217,7 @@ func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	return e
 }
 
-// put sends a fact to the fleet. An empty value makes the fleet forget the fact.
+// put sends a fact to all edges. An empty value deletes the fact.
 func (b *Board) put(name, value string, life time.Duration) {
 	b.mu.Lock()
 	b.putLocked(name, value, life)
@@ -233,8 +228,8 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked is like put for a caller that holds mu. A later fact replaces a pending fact with the
-// same name.
+// putLocked implements put. A new fact replaces a pending fact of the same name. The caller must
+// hold mu.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
 	next := b.pending[:0:0]
@@ -250,10 +245,9 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.pending = next
 }
 
-// pendingMost is the maximum number of facts that wait for the store.
 const pendingMost = 1024
 
-// learn adopts the facts in an answer, and drops the pending facts that the board has received.
+// learn adopts the facts in an answer, and drops the pending facts that the board has acknowledged.
 func (b *Board) learn(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -278,14 +272,13 @@ func (b *Board) learn(m *message, r *reply) {
 	}
 }
 
-// seedOf returns the board's random value, which is part of the version of its facts.
+// seedOf returns the hash seed of a board, which is the first part of the version of the board's
+// facts.
 func seedOf(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed
 }
 
-// remember sends the permanent facts again to a board that has lost all data. The caller must hold
-// mu.
 func (b *Board) remember(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {

@@ -1,47 +1,49 @@
-// Package board shares facts between the edges of a fleet: how many calls each edge has at the
-// engines, and facts that one edge has found out.
+// Package board shares two things between the edges of a fleet: how many calls each edge has at
+// each upstream, and facts that one edge has learned.
 //
 // # Work
 //
-// An edge sends its number of calls at each upstream once a second, and every 50 ms if a number has
-// changed and the edge or the fleet has calls. The board is one hash in the store with one script.
-// The script replaces the edge's previous work in the sums over all edges, and answers with the
-// sums. So the cost of a message grows with the number of engines, not with the number of edges.
-// The sums minus the edge's own work are the other edges' work (upstreams.Elsewhere). Every pick
-// considers the other edges' work, an upstream's limits include it, and the catalog shows the
-// fleet's capacity. If an engine reports more work than that, the additional work comes from
-// outside the fleet.
+// An edge's work is the number of its calls at each upstream. An edge sends its work once a second.
+// If the work has changed and any edge has calls, the edge sends it every 50 ms. The board is a
+// single hash in the store, which only one script accesses. The script replaces the edge's previous
+// work in the sums over all edges, and returns the sums. The size of a message therefore grows with
+// the number of upstreams rather than with the number of edges.
 //
-// What an edge knows about the other edges' work is about 50 ms old. Until the next message it
-// assumes that each other edge has sent an engine as many calls as this edge, because all edges see
-// the same numbers. Calls whose conversation determined the engine do not count in this assumption.
-// With messages every 100 ms, twice as many calls went to a full engine while another had a free
-// slot.
+// By subtracting its own work from the sums, an edge gets the work of the other edges
+// (upstreams.Elsewhere). If an engine reports more work than all edges together, the additional
+// work comes from outside the fleet.
 //
-// Messages are numbered and contain all of an edge's work, so that a lost, repeated or reordered
-// message does no harm. The work of an edge that is dead or cut off disappears with its lease of
-// three seconds. An edge without an answer for two seconds falls back to its own share of the
-// slots. The number of shares is the configured or the last seen number of edges, whichever is
-// greater.
+// An edge's view of the other edges' work is about 50 ms old. All edges see the same sums. Until
+// the next message, an edge therefore assumes that each other edge has sent an engine as many new
+// calls as it has sent itself. When we tried messages every 100 ms, twice as many calls went to a
+// full engine while another engine had a free slot.
+//
+// Each message has a number and contains all of an edge's work, so a lost, repeated or reordered
+// message does no harm. The board drops the work of a dead or disconnected edge when its lease of
+// three seconds expires. If an edge gets no answer for two seconds, it uses only its share of the
+// slots.
 //
 // # Down
 //
-// Together with its work an edge reports which upstreams it has found down. The report is only a
-// hint, and makes the other edges probe such an upstream at once. A bad network at one edge must
-// not make all edges stop using an engine.
+// Together with its work, an edge reports which upstreams it has found down. The other edges treat
+// the report as a hint: they immediately probe the upstream. If they trusted the report, a network
+// problem at one edge would make all edges stop using an engine.
 //
 // # Facts
 //
-// A fact is a name and a value that every edge gets with its next message. There are two kinds of
-// facts. An operator's mode stays until an operator sets another mode. The fact that a request body
-// has killed an engine stays for a minute. Bodies are hashed with a random value that was chosen
-// when the board was created. An edge repeats a fact until the board has answered. Facts are
-// numbered, so the board applies each fact only once. If the store has lost all data, the edges
-// send the modes again.
+// A fact has a name and a value. Every edge receives it in the answer to its next message. There
+// are two kinds of facts:
 //
-// With fleet.secrets, the edge at which an operator set a mode signs the mode for a week. After a
-// day any edge that knows the mode signs it again (package sign). An edge that reads an older mode
-// than the one it knows replaces the older mode.
+//   - An operator's mode for an upstream. It applies until an operator sets a different mode.
+//   - A request body that has killed an engine. It expires after a minute. Bodies are hashed with a
+//     random seed that was chosen when the board was created.
 //
-// The store holds no client data, because the names are hashes of upstream ids and of bodies.
+// An edge repeats a fact until the board has acknowledged it. Facts are numbered, so the board
+// applies each fact only once. If the store has lost all data, the edges send the modes again.
+//
+// If fleet.secrets is set, the edge at which an operator sets a mode signs the mode. The signature
+// is valid for a week. After a day, any edge that knows the mode signs it again (package sign).
+//
+// The store contains no client data: the names of facts consist of hashes of upstream ids and
+// bodies.
 package board

@@ -10,34 +10,33 @@ import (
 	"penstock/upstreams"
 )
 
-// modePrefix starts the names of facts that are operators' modes.
 const modePrefix = "m:"
 
-// ModeSetting is an operator's mode for an upstream, at every edge.
+// ModeSetting is a mode that an operator has set for an upstream. It applies at every edge.
 type ModeSetting struct {
 	Mode string `json:"mode"`
-	Who  string `json:"who"`            // the operator who set the mode
+	Who  string `json:"who"`
 	When int64  `json:"when"`           // Unix seconds
-	Edge string `json:"edge,omitempty"` // the edge that signed the mode
-	// Unix seconds at which the mode becomes invalid unless it is signed again
+	Edge string `json:"edge,omitempty"` // id of the edge that signed the mode
+	// Unix seconds. The mode becomes invalid at this time unless an edge has signed it again.
 	Expires int64 `json:"expires,omitempty"`
 }
 
-// A mode stays until an operator sets another mode, so edges sign it again long before it expires.
-// After the expiry, an attacker can no longer put a copy of the mode back into the store.
+// A mode applies until an operator sets a different one, so edges renew its signature long before
+// the signature expires. Expiry prevents an attacker from restoring an old copy of a mode.
 const (
 	modeLife  = 7 * 24 * time.Hour
-	renewMode = 6 * 24 * time.Hour // remaining validity at which a mode is signed again
+	renewMode = 6 * 24 * time.Hour // a mode is signed again when its signature is valid for less than this time
 	careEvery = time.Hour
 )
 
-// SetMode makes every other edge set an upstream's mode, which the caller has set at this edge.
-// SetMode returns at once. If the store is unreachable, the other edges learn the mode later.
+// SetMode sends a mode that the caller has set at this edge to all other edges. It does not wait
+// for the store: while the store is unreachable, the mode stays pending.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	// the clock of the edge that set the mode may differ
+	// The clocks of edges differ, but a newer mode must have a later time.
 	if last, err := parseMode(b.applied[name]); err == nil {
 		s.When = max(s.When, last.When+1)
 	}
@@ -47,7 +46,6 @@ func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.
 	b.put(name, value, 0)
 }
 
-// sign returns a mode as a signed fact.
 func (b *Board) sign(name string, s ModeSetting, now time.Time) string {
 	if b.o.Signer != nil {
 		s.Edge, s.Expires = b.o.Edge, now.Add(modeLife).Unix()
@@ -69,14 +67,13 @@ func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
 	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
-// isOlder reports whether a mode was set before the applied mode. The caller must hold mu.
 func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	last, err := parseMode(b.applied[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns the last setting of an upstream's mode, with the operator who made it. ok is false
-// if there is no setting.
+// Mode returns the mode that an operator last set for an upstream. If no operator has set a mode,
+// ok is false.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,8 +81,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes sets the modes that operators have set at other edges. It does not trust the entries,
-// because the writer may be an edge of another version or another program.
+// applyModes applies the modes that operators have set at other edges. It validates each entry,
+// because an edge with a different version, or another program, may have written the entry.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -104,7 +101,7 @@ func (b *Board) applyModes() {
 			continue
 		}
 		s, err := parseMode(value)
-		if err != nil { // written by another version
+		if err != nil { // an edge with a different version wrote the mode
 			b.ignored[name] = value
 			continue
 		}
@@ -112,7 +109,8 @@ func (b *Board) applyModes() {
 			b.ignore(name, value, b.here[i].Upstream)
 			continue
 		}
-		// from an edge that did not know the later mode, or put back by an attacker
+		// Either an edge that did not know the newer mode has sent this mode, or an attacker has
+		// restored it.
 		if b.isOlder(name, &s) {
 			b.facts[name] = b.applied[name]
 			b.putLocked(name, b.applied[name], 0)
@@ -130,15 +128,14 @@ func (b *Board) applyModes() {
 	}
 }
 
-// ignore records and logs an invalid mode. The caller holds mu.
 func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 	b.ignored[name] = value
 	b.o.Log.Warn("a mode in the fleet's store is ignored: it is old, or not signed for this upstream with one of fleet.secrets",
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 
-// careForModes signs modes that will soon expire or were not signed yet, and restores modes that an
-// invalid entry has replaced.
+// careForModes signs modes that are unsigned or about to expire, and restores modes that an invalid
+// entry has replaced.
 func (b *Board) careForModes(now time.Time) {
 	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
 		return
@@ -159,12 +156,12 @@ func (b *Board) careForModes(now time.Time) {
 	}
 }
 
-// secretFact is the fact that records when the fleet's first secret appeared.
+// secretFact is the name of the fact that records when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret takes the time at which the fleet's first secret appeared from the board. It corrects
-// the board's value at most once a minute, because edges with other secrets may also correct it.
-// The caller holds mu.
+// heedSecret adopts the board's record of when the fleet's first secret appeared. It corrects the
+// record at most once a minute, because edges with different secrets may overwrite the correction.
+// The caller must hold mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

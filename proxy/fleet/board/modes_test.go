@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestForgedModes checks that write access to the store without the fleet's secret can neither
-// drain an engine nor end a drain.
+// TestForgedModes checks that an attacker who can write to the store but does not know the fleet's
+// secret can neither drain an engine nor end a drain.
 func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
 		u := w.edges[e].ups[up]
@@ -63,8 +63,8 @@ func TestForgedModes(t *testing.T) {
 	}
 }
 
-// TestModesAreRenewed checks that a mode outlives its signature while an edge is running. A copy
-// from the store does not: an edge that starts later ignores the copy.
+// TestModesAreRenewed checks that a running edge keeps a mode valid beyond the expiry of its first
+// signature. A copy of the old entry must not remain valid: an edge that starts later ignores it.
 func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)

@@ -8,29 +8,28 @@ import (
 	"penstock/upstreams"
 )
 
-// Poison remembers which request bodies have killed which engines. *poison.Requests implements it.
+// Poison records which request bodies have killed which engines. *poison.Requests implements it.
 type Poison interface {
-	// Seed sets the value with which bodies are hashed. The value is the same at every edge.
+	// Seed sets the seed for hashing bodies. All edges use the same seed.
 	Seed(seed string)
-	// Learn replaces the fleet's facts: lost maps a body's hash to the engines that the body has
-	// killed.
+	// Learn replaces the facts of the fleet. lost maps the hash of a body to the engines that the
+	// body has killed.
 	Learn(lost map[uint64][]*upstreams.Upstream)
 }
 
-// poisonPrefix starts the names of facts about requests that kill engines.
 const poisonPrefix = "p:"
 
 func poisonName(hash uint64, id upstreams.ID) string {
 	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
 }
 
-// Lost tells every edge that the body with the given hash has killed an upstream. The fact stays
-// for the given lifetime.
+// Lost tells every edge that the body with the given hash has killed an upstream. The fact expires
+// after life.
 func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.put(poisonName(hash, id), "1", life)
 }
 
-// Cleared makes every edge forget which engines the body with the given hash has killed.
+// Cleared makes every edge forget the engines that the body with the given hash has killed.
 func (b *Board) Cleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()
@@ -51,7 +50,6 @@ func (b *Board) Cleared(hash uint64) {
 	}
 }
 
-// applyPoison passes the fleet's facts about requests that kill engines to Poison.
 func (b *Board) applyPoison(seed string, facts map[string]string) {
 	b.o.Poison.Seed(seed)
 	byName := make(map[string]*upstreams.Upstream, len(b.here))

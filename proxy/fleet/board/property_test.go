@@ -17,15 +17,16 @@ import (
 	"penstock/upstreams"
 )
 
-// edge is an edge of a fleet in virtual time. It implements its board's Upstreams and Poison.
+// edge is an edge of a fleet that runs in virtual time. It implements Upstreams and Poison for its
+// board.
 type edge struct {
 	board     *Board
 	line      *line
 	ups       []*upstreams.Upstream
-	calls     []int // by upstream
+	calls     []int // number of calls at each upstream
 	down      []bool
 	elsewhere *upstreams.Elsewhere
-	parts     int // the number of parts of the slots; 0: the slots are shared
+	parts     int // number of edges that share the slots; 0: not divided
 	seed      string
 	lost      map[uint64][]*upstreams.Upstream
 }
@@ -44,7 +45,6 @@ func (e *edge) Divide(edges int)                            { e.elsewhere, e.par
 func (e *edge) Seed(seed string)                            { e.seed = seed }
 func (e *edge) Learn(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
 
-// Available and Run implement Link.
 func (l *line) Available() bool { return !l.cut }
 
 func (l *line) Edges() int { return l.edges }
@@ -74,7 +74,6 @@ func newWorld(t require, edges, ups int) *world {
 
 type require interface{ Fatal(...any) }
 
-// add starts an edge with n upstreams.
 func (w *world) add(t require, n int) *edge {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
@@ -104,14 +103,13 @@ func (w *world) pass(d time.Duration) {
 	w.twin.now = 1e12 + w.now.Sub(w.began).Milliseconds()
 }
 
-// round makes every edge send a message.
 func (w *world) round() {
 	for _, e := range w.edges {
 		e.board.step(context.Background())
 	}
 }
 
-// check compares every edge's view of the others with their actual work.
+// check compares each edge's view of the other edges with their actual work.
 func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	for i, e := range w.edges {
 		if e.elsewhere == nil || e.elsewhere.Edges != len(w.edges) {
@@ -132,9 +130,9 @@ func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// TestBoard loses, repeats and reorders messages, kills edges and empties the store. Two rounds
-// later every edge knows exactly the other edges' work, all modes, and which upstreams were lost to
-// each body.
+// TestBoard loses, repeats and reorders messages, kills edges and empties the store. It checks that
+// two rounds later every edge knows exactly the other edges' work, all modes, and which upstreams
+// each body has killed.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3
@@ -170,7 +168,7 @@ func TestBoard(t *testing.T) {
 				e.board.Cleared(uint64(1 + u))
 			case 7:
 				if rapid.IntRange(0, 5).Draw(t, "who") == 0 {
-					w.edges = append(w.edges[:i], w.edges[i+1:]...) // it dies
+					w.edges = append(w.edges[:i], w.edges[i+1:]...) // the edge dies
 					faulty(w.add(t, ups))
 				}
 			case 8:
@@ -209,9 +207,9 @@ func TestBoard(t *testing.T) {
 	})
 }
 
-// TestDeadEdge checks that the work of a dead edge disappears with its lease. After two seconds a
-// cut-off edge no longer weighs the other edges' work. It then has its share of the slots,
-// according to the number of edges that it has seen.
+// TestDeadEdge checks that the work of a dead edge disappears when its lease expires. After two
+// seconds, a disconnected edge must ignore the work of the other edges and use its share of the
+// slots. The share depends on the number of edges that it last saw.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -234,8 +232,9 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestFacts checks that a mode reaches every edge, even one that starts later, and survives a store
-// that forgets. After a minute the upstreams that were lost to a body are forgotten.
+// TestFacts checks that a mode reaches every edge, including an edge that starts later, and that it
+// survives when the store loses its data. The engines that a body has killed must be forgotten
+// after a minute.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]
@@ -282,7 +281,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the store gets only numbers, and hashes of ids.
+// TestRetention checks that the store receives only numbers and hashes of ids.
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	e := w.edges[0]

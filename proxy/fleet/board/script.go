@@ -20,14 +20,15 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the board keeps an edge's work after its last message. The lease is short,
-// because the engines also stop working on a dead edge's calls.
+// lease is how long the board counts an edge's work after the edge's last message. It is short
+// because when an edge dies, its connections close and the engines cancel its calls.
 const lease = 3 * time.Second
 
-// Name returns the name of an upstream in the store: a hash of its id.
+// Name returns the name under which the store knows an upstream: a hash of the upstream's id.
 func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works is the work at upstreams, by name. down counts the edges that have found the upstream down.
+// works maps the names of upstreams to their work. work.down is the number of edges that have found
+// the upstream down.
 type works map[string]work
 
 type work struct {
@@ -70,20 +71,18 @@ func parseWorks(text string) (works, error) {
 	return w, nil
 }
 
-// fact is a fact that is sent to the board.
 type fact struct {
 	number      uint64
-	name, value string // an empty value ends the fact
+	name, value string // an empty value deletes the fact
 	life        time.Duration
 }
 
-// message is one message to the board.
 type message struct {
 	edge    string
 	number  uint64
-	work    string // sameWork: the work is unchanged
-	version string // version of the facts that the edge knows
-	seed    string // random value for a new board
+	work    string // sameWork: the work has not changed
+	version string // version of the facts that the edge already knows
+	seed    string // used if the board does not exist yet
 	facts   []fact
 }
 
@@ -98,18 +97,17 @@ func (m *message) args() []string {
 	return out
 }
 
-// reply is an answer from the board.
 type reply struct {
-	known   bool // the board has this edge's work
+	known   bool
 	edges   int
 	works   works
 	version string
-	facts   map[string]string // nil: the facts are unchanged
+	facts   map[string]string
 }
 
 var errOvertaken = errors.New("a later message was there first")
 
-// parseReply reads the answer to a message. version is the version of the facts that the edge knew
+// parseReply parses the answer to a message. version is the version of the facts that the edge knew
 // when it sent the message.
 func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error) {
 	if len(list) == 1 {

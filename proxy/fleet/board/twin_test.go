@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// twin is the board's script rewritten in Go, for the property tests. TestScript compares the two.
+// twin is the board's script in Go, for the property tests. TestScript compares it with the script.
 type twin struct {
 	now    int64 // ms
 	seed   string
@@ -101,7 +101,6 @@ func (t *twin) answer(m *message) (reply, error) {
 	return r, nil
 }
 
-// reap removes what has expired.
 func (t *twin) reap() {
 	t.first = t.now + lease.Milliseconds()
 	for name, e := range t.edges {
@@ -129,9 +128,9 @@ func (t *twin) reap() {
 type line struct {
 	twin               *twin
 	cut                bool
-	edges              int // number of edges that share while the line is cut
+	edges              int // number of edges that share limits while the line is cut
 	lose, mute, repeat func() bool
-	late               []func() // messages that will arrive again later
+	late               []func() // messages that will arrive a second time later
 }
 
 func (l *line) exchange(_ context.Context, m *message) (reply, error) {

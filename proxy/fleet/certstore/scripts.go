@@ -29,12 +29,12 @@ var (
 	releaseScript = valkey.NewLuaScript(releaseSource)
 )
 
-// kept is how long the store keeps the entries after the last write or claim. Running edges restore
-// lost entries.
+// kept is how long the store keeps the entries after the last write or lock request. Running edges
+// restore entries that the store has lost.
 const kept = 400 * 24 * time.Hour
 
 // atOnce is the maximum number of entries in one answer. A certificate with its key and its
-// intermediates takes about 10 KiB.
+// intermediates has about 10 KiB.
 const atOnce = 16
 
 // Link is the connection to the store. *fleet.Link implements it.
@@ -45,7 +45,8 @@ type Link interface {
 
 var errAnswer = errors.New("the store's answer has an unexpected form")
 
-// words runs a script and returns its answer, which must have at least the given number of words.
+// words runs a script and returns its answer. It returns an error if the answer has fewer than
+// least elements.
 func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
 	answer, err := s.o.Link.Run(ctx, script, s.key, args)
 	if err != nil {

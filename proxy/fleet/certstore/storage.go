@@ -14,45 +14,44 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts without renewal. After that another edge can take over from an
-// edge that has died.
+// Lease is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
+// lock when the lease has expired.
 const Lease = 10 * time.Second
 
 const (
-	leaseRenewed = Lease / 5              // the age at which a claim is renewed
-	leaseMargin  = time.Second            // how long before the lease expires an edge stops its work
-	askPeriod    = 500 * time.Millisecond // between two requests for a lock
-	answerTime   = 2 * time.Second        // maximum time that Storage waits for the store
+	leaseRenewed = Lease / 5
+	leaseMargin  = time.Second            // an edge abandons its order this long before the lease expires
+	askPeriod    = 500 * time.Millisecond // pause between two requests for a lock
+	answerTime   = 2 * time.Second
 )
 
-// Storage is certmagic's storage in the fleet's store. It keeps the entries that it has read, and
-// requests only later changes from the store. Any goroutine may call its methods.
+// Storage implements certmagic.Storage in the fleet's store. It caches all entries and requests
+// only changes from the store. Any goroutine may call its methods.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
 
 	mu     sync.Mutex
-	values map[string]value  // by certmagic's key
-	before map[string]value  // by kind and name; written by versions without certmagic
-	held   map[string]func() // by lock: the function that ends its renewals
+	values map[string]value  // by the key of certmagic
+	before map[string]value  // entries of versions without certmagic, by kind and name
+	held   map[string]func() // by lock name; the function stops the renewal
 }
 
 type value struct {
-	text  []byte    // nil: sealed with keys that this edge lacks, so the value stays as it is
+	text  []byte    // nil: sealed with a key that this edge does not have
 	since time.Time // when this edge last read or wrote the value
 }
 
 var _ acme.Fleet = (*Storage)(nil)
 
-// NewStorage returns certmagic's storage on top of a Store.
+// NewStorage returns a Storage on top of a Store.
 func NewStorage(s *Store, g *guard.Guard) *Storage {
 	return &Storage{store: s, guard: g, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
 }
 
-// Available reports whether the store takes messages.
+// Available reports whether the store can be reached.
 func (s *Storage) Available() bool { return s.store.Available() }
 
-// read adopts the changes in the store. The caller holds mu.
 func (s *Storage) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -72,7 +71,7 @@ func (s *Storage) read(ctx context.Context) error {
 		switch {
 		case e.State == Stale:
 			into[at] = value{nil, time.Now()}
-		case e.State != Good || len(e.Text) == 0: // the entry gets restored
+		case e.State != Good || len(e.Text) == 0: // another edge will restore a refused entry
 			delete(into, at)
 		default:
 			into[at] = value{e.Text, time.Now()}
@@ -123,7 +122,6 @@ func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
 	return s.put(ctx, key, text)
 }
 
-// put writes a value. An empty text deletes it. The caller holds mu.
 func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) {
 	for range 5 {
 		if err = s.read(ctx); err != nil {
@@ -215,9 +213,9 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 	return certmagic.KeyInfo{}, fs.ErrNotExist
 }
 
-// Lock implements certmagic.Locker. The lock is renewed until Unlock. If the renewal fails for too
-// long, Storage ends the attempt that holds the lock, because another edge may start its own
-// attempt.
+// Lock implements certmagic.Locker. Storage renews the lock until Unlock is called. If the renewal
+// fails for too long, Storage cancels the attempt that holds the lock, because another edge may
+// acquire it and start an attempt.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)
@@ -237,7 +235,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	_, mine := s.held[name]
 	s.mu.Unlock()
-	if mine { // this edge holds the lock, and the store would grant it again
+	if mine { // the store would grant the same edge its lock a second time
 		return false, nil
 	}
 	sent := time.Now()
@@ -254,7 +252,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 		defer close(ended)
 		whole := false
 		defer func() {
-			if !whole { // after a panic the lock is no longer renewed
+			if !whole { // a panic has stopped the renewal
 				acme.Lose(ctx, ErrLockLost)
 			}
 		}()
@@ -270,7 +268,8 @@ func (s *Storage) claim(ctx context.Context, name string) (bool, error) {
 	return s.store.Claim(ctx, name)
 }
 
-// keep renews a lock until ctx ends. If the lock is lost, keep ends the attempt that holds it.
+// keep renews a lock until ctx ends. If the lock is lost, keep cancels the attempt that holds the
+// lock.
 func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time) {
 	tick := time.NewTicker(leaseRenewed)
 	defer tick.Stop()

@@ -69,8 +69,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestLock checks that a second edge waits for a lock, and that a second attempt of the holder also
-// waits. The loss of a lock ends the attempt that holds it.
+// TestLock checks that a second edge and a second attempt of the holder wait for a lock. If a lock
+// is lost, the attempt that holds it must be canceled.
 func TestLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
@@ -111,7 +111,6 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestBefore checks that entries of versions without certmagic are read.
 func TestBefore(t *testing.T) {
 	f := newFleet(t)
 	old := f.edge("a")

@@ -21,9 +21,9 @@ import (
 // Options configure a Store.
 type Options struct {
 	Link      Link
-	Edge      string          // this edge's id, which changes with every start
-	Directory string          // URL of the authority's directory
-	Secrets   func() []string // the first secret seals, all secrets open
+	Edge      string          // id of this edge; unique to each process
+	Directory string          // URL of the ACME directory
+	Secrets   func() []string // the first secret seals entries; all secrets can open them
 	Log       *zap.Logger
 	Metrics   *metrics.Set
 }
@@ -31,26 +31,25 @@ type Options struct {
 // Store reads and writes sealed entries.
 type Store struct {
 	o       Options
-	key     string                      // the hash's key, without the fleet's prefix
-	refused map[string]*metrics.Counter // counters of refused entries, by reason
+	key     string // key of the hash, without the fleet's prefix
+	refused map[string]*metrics.Counter
 
 	mu      sync.Mutex
-	secrets []string // the secrets of the current seal keys
+	secrets []string // the secrets from which keys was made
 	since   time.Time
-	old     []Entry // valid entries that are sealed with another secret than the first
+	old     []Entry // valid entries that are not sealed with the first secret
 	keys    *seal.Keys
-	number  string // the last change number that was read
+	number  string // change number of the last read
 	fields  map[string]*field
 }
 
-// field is what this edge knows about an entry.
 type field struct {
-	change  string // change number in the store; "0": the entry did not exist
-	version uint64 // version of the last valid entry
-	blob    string // the last refused blob
+	change  string // "0": the store does not have the entry
+	version uint64
+	blob    string
 }
 
-// New returns a Store for the entries of a directory.
+// New returns a Store for the entries of an ACME directory.
 func New(o Options) *Store {
 	sum := sha256.Sum256([]byte(o.Directory))
 	s := &Store{
@@ -64,11 +63,11 @@ func New(o Options) *Store {
 	return s
 }
 
-// Available reports whether the store takes messages.
+// Available reports whether the store can be reached.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call. whole is true if these are all
-// entries. That is so in the first call, and if all is true.
+// Changes returns the entries that have changed since the last call. On the first call, or if all
+// is true, it returns every entry, and whole is true.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,12 +95,12 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// sealAnewAfter is how long after a change of secrets entries with older secrets are sealed again.
-// By then every edge has the new secrets.
+// sealAnewAfter is the delay between a change of the secrets and sealing entries again. After this
+// delay, every edge should have the new secrets.
 const sealAnewAfter = 10 * time.Minute
 
-// sealAnew seals entries that have older secrets again with the first secret, so that the older
-// secrets can be removed. The caller holds mu.
+// sealAnew seals entries again with the first secret if they are sealed with another secret, so
+// that an operator can remove the other secret. The caller must hold mu.
 func (s *Store) sealAnew(ctx context.Context) {
 	old := s.old
 	s.old = nil
@@ -109,12 +108,12 @@ func (s *Store) sealAnew(ctx context.Context) {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e) // if this fails, the next complete read finds the entry again
+		_ = s.write(ctx, e) // if the write fails, the next complete read finds the entry again
 	}
 }
 
-// forget records which entries are gone. It keeps their versions, because an attacker may put an
-// older entry back.
+// forget marks the entries that are no longer in the store. It keeps their versions, because an
+// attacker may restore an older entry.
 func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
 		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
@@ -125,13 +124,12 @@ func (s *Store) forget(there []Entry) {
 
 func fieldOf(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
 
-// open reads an entry in the format of the store: its change number and the blob.
 func (s *Store) open(name, value string) (e Entry, ok bool) {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
 	change, blob, _ := strings.Cut(value, " ")
 	e = Entry{Kind: EntryKind(kind), Name: of}
 	if !e.Kind.Known() {
-		return e, false // written by a later version of the program
+		return e, false // a newer version of the program wrote the entry
 	}
 	f := s.field(name)
 	f.change = change
@@ -160,7 +158,6 @@ func (s *Store) field(name string) *field {
 	return f
 }
 
-// box returns the box that seals and opens the entry of a field.
 func (s *Store) box(field string, result *seal.Result) seal.Box {
 	if secrets := s.o.Secrets(); s.keys == nil || !slices.Equal(secrets, s.secrets) {
 		s.since, s.secrets, s.keys = time.Now(), secrets, seal.NewKeysFor("certificates", secrets...)
@@ -168,7 +165,6 @@ func (s *Store) box(field string, result *seal.Result) seal.Box {
 	return s.keys.Of(s.key, func(r seal.Result) { *result = r }).For(field)
 }
 
-// unseal returns the text of a blob and the version sealed with it.
 func (s *Store) unseal(field, blob string) (text []byte, version uint64, state EntryState) {
 	var result seal.Result
 	plain, ok := s.box(field, &result).Open(nil, []byte(blob))
@@ -189,7 +185,7 @@ var remedies = map[EntryState]string{
 	Older:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
-// refuse counts and logs a refused entry once.
+// refuse counts and logs a refused entry, once for each blob.
 func (s *Store) refuse(f *field, e Entry, blob string) {
 	if f.blob == blob {
 		return
@@ -202,15 +198,14 @@ func (s *Store) refuse(f *field, e Entry, blob string) {
 
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put replaces an entry that Changes has returned. It returns ErrChanged if another edge changed
-// the entry first.
+// Put replaces an entry that Changes has returned. It returns ErrChanged if another edge has
+// changed the entry since then.
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.write(ctx, e)
 }
 
-// write is like Put for a caller that holds mu.
 func (s *Store) write(ctx context.Context, e Entry) error {
 	name := fieldOf(e.Kind, e.Name)
 	f := s.field(name)
@@ -232,8 +227,8 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim requests a lock for the duration of a Lease. To keep the lock, claim it again before the
-// lease expires.
+// Claim requests a lock, which lasts for the duration of Lease. A holder renews the lock by calling
+// Claim again before the lease expires.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
 	return err == nil && words[0] == "granted", err

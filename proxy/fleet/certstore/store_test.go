@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// link connects a test to its store.
 type link struct{ client valkey.Client }
 
 func (l link) Available() bool { return true }
@@ -23,7 +22,6 @@ func (l link) Run(ctx context.Context, script *valkey.Lua, key string, args []st
 	return script.Exec(ctx, l.client, []string{"ps:{" + key + "}"}, args).ToArray()
 }
 
-// fleet is several edges with one store.
 type fleet struct {
 	t     *testing.T
 	redis *miniredis.Miniredis
@@ -44,13 +42,12 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// pass moves the store's clock.
 func (f *fleet) pass(d time.Duration) {
 	f.now = f.now.Add(d)
 	f.redis.SetTime(f.now)
 }
 
-// edge returns an edge's side with the given secrets, or with those of the fleet.
+// edge returns an edge with the given secrets. If none are given, the edge has the fleet's secrets.
 func (f *fleet) edge(name string, secrets ...string) *Store {
 	if len(secrets) == 0 {
 		secrets = []string{strings.Repeat("k", 32)}
@@ -105,8 +102,9 @@ func (f *fleet) hash() string {
 	return ""
 }
 
-// TestChanges checks that an edge first reads all entries and then only new ones, including its
-// own, even if they do not fit into one answer. The store's copy is sealed.
+// TestChanges checks that an edge first reads all entries and then only changed entries, including
+// those that it has written, even if they do not fit into one answer. The entries in the store must
+// be sealed.
 func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -133,8 +131,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestPutReplacesWhatWasRead checks that if two edges write at once, one of them succeeds. The
-// other edge succeeds once it has read the first edge's change.
+// TestPutReplacesWhatWasRead checks that only one of two simultaneous writes succeeds. The other
+// edge must succeed once it has read the first edge's change.
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -154,9 +152,9 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 	f.wantRead(b, false, false, "account  again")
 }
 
-// TestRefused checks that an entry is refused and counted once if no edge has sealed it, or if it
-// was sealed for another domain or directory, with other keys, or earlier than a known entry. A
-// refused entry can be replaced.
+// TestRefused checks that an entry is refused and counted once if no edge has sealed it. The same
+// applies if the entry was sealed for another domain or directory, with different keys, or with an
+// older version than the known entry. It must be possible to replace a refused entry.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -198,8 +196,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClaims checks that one edge at a time has a lock, and that another edge gets the lock after
-// the lease or the release.
+// TestClaims checks that only one edge has a lock at a time, and that another edge can get the lock
+// after it has expired or was released.
 func TestClaims(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -212,7 +210,7 @@ func TestClaims(t *testing.T) {
 	claim(a, true)
 	claim(b, false)
 	f.pass(Lease / 2)
-	claim(a, true) // it keeps the lock
+	claim(a, true) // a renews the lock
 	f.pass(Lease / 2)
 	claim(b, false)
 	f.pass(Lease / 2)
@@ -222,12 +220,12 @@ func TestClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim(a, true)
-	f.pass(-24 * time.Hour) // the store's clock was set back
+	f.pass(-24 * time.Hour) // sets the store's clock back
 	claim(b, true)
 }
 
 // TestNewSecrets checks that all permanent entries are sealed with a new secret ten minutes after
-// it was set, so that the old secret can be removed.
+// the change, so that the old secret can be removed.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 )
 
-// readCopy reads the entries of a file, by id.
 func readCopy(name string) (all map[string]string, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -19,14 +18,14 @@ func readCopy(name string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// writeCopy replaces the complete file, so that a killed process leaves either the old file or the
-// new one.
+// writeCopy replaces the file atomically, so that a killed process leaves either the old file or
+// the new file.
 func writeCopy(name string, all map[string]string) error {
 	text, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
-	// CreateTemp creates the file with mode 0600
+	// CreateTemp creates the file with mode 0600.
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
 		return err

@@ -13,24 +13,22 @@ import (
 	"penstock/config"
 )
 
-// entry is a key, or its revocation, in the format of the store.
 type entry struct {
 	id      string
 	version uint64
-	raw     string // the complete text in the store
-	body    string // the members of the key, as JSON
+	raw     string // the whole entry as stored
+	body    string // the key as a JSON object
 	revoked bool
 	key     config.Key
 }
 
-// The reasons for refusing an entry, as metric label values.
+// These are the reasons for refusing an entry, as label values of a metric.
 const (
 	forged = "forged" // not signed with the secret, or truncated
-	older  = "older"  // older than an entry that this edge has read
+	older  = "older"  // older than the version that this edge has already read
 	broken = "broken" // signed, but invalid for this version of the program
 )
 
-// refusal is the reason for refusing an entry.
 type refusal struct {
 	reason string
 	err    error
@@ -38,25 +36,23 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// layout is the start of every entry. A different layout would have a different number.
+// layout is the prefix of every entry. A different format would have a different number.
 const layout = "1 "
 
-// mac returns the signature of an entry.
 func mac(secret, id string, version uint64, body string) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "penstock key %q %d %s", id, version, body)
 	return h.Sum(nil)
 }
 
-// seal signs the body of an entry.
 func seal(secret, id string, version uint64, body string) string {
 	return layout + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
 }
 
-// maxEntry is the maximum length of an accepted entry in bytes.
 const maxEntry = 64 << 10
 
-// verify reads the version and the body of an entry that one of the secrets has signed.
+// verify checks that one of the secrets has signed an entry, and returns the entry's version and
+// body.
 func verify(secrets []string, id, raw string) (e entry, err error) {
 	text, known := strings.CutPrefix(raw, layout)
 	number, rest, _ := strings.Cut(text, " ")
@@ -66,7 +62,7 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
-		// compares the exact text
+		// Comparing the whole text rejects all other encodings of the same entry.
 		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) {
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}
@@ -74,7 +70,6 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 	return e, &refusal{forged, errors.New("none of fleet.keys.secrets has signed it")}
 }
 
-// open reads an entry that one of the secrets has signed.
 func open(secrets []string, id, raw string) (entry, error) {
 	e, err := verify(secrets, id, raw)
 	if err != nil {
@@ -98,5 +93,4 @@ func open(secrets []string, id, raw string) (entry, error) {
 	return e, nil
 }
 
-// revokedBody is the body of a revoked key's entry.
 const revokedBody = `{"revoked":true}`

@@ -17,46 +17,46 @@ import (
 	"penstock/config"
 )
 
-// Options configure an edge's keys.
+// Options configure Keys.
 type Options struct {
-	Secrets []string                      // the first secret signs, all secrets verify
-	Client  func() (valkey.Client, error) // the store's client; an error until the store has been reached once
-	Prefix  string                        // prefix of the keys in the store
-	Cache   string                        // the file with a copy of the entries; "": no copy
+	Secrets []string                      // the first secret signs; all secrets verify
+	Client  func() (valkey.Client, error) // returns the client of the store, or an error until the store has been reached
+	Prefix  string
+	Cache   string // file to which the entries are copied; "": no copy
 
-	Use     func([]config.Key) // is called with the keys, sorted by id, whenever they change
+	Use     func([]config.Key) // called with the valid keys, sorted by id, whenever they change
 	Log     *zap.Logger
 	Metrics *metrics.Set
 }
 
-// Keys holds the store's keys as this edge has read them. Run and Listen may be called once each.
-// Any goroutine may call Wait and Starting, even on a nil *Keys.
+// Keys contains the keys that this edge last read from the store. Run and Listen may be called once
+// each. Any goroutine may call Wait and Starting, even on a nil *Keys.
 type Keys struct {
 	opts  Options
 	nudge chan struct{}
-	// requests from Update; closed once the store's current content is in use
+	// Update sends a channel here. Run closes the channel after the next read.
 	asked   chan chan struct{}
 	ready   chan struct{}
-	refused map[string]*metrics.Counter // counters of refused entries, by reason
-	count   atomic.Int64                // number of keys that are not revoked
+	refused map[string]*metrics.Counter
+	count   atomic.Int64
 
-	// Only Run uses the fields below.
+	// The fields below are used only by Run.
 	held        map[string]entry
-	lastRefused map[string]string // the last refused entry that was logged, by id
-	change      string            // the last change number that was read
+	lastRefused map[string]string // by key id: the last entry that was refused and logged
+	change      string
 	looks       int
-	failures    int // consecutive failed reads
+	failures    int
 }
 
-// period is the interval at which the change number is read. A revocation takes at most this long
-// if its message is lost.
+// period is the interval between two reads of the change number. If the message about a revocation
+// is lost, the revocation takes effect after at most this time.
 const period = 500 * time.Millisecond
 
-// wholeEach is the number of periods after which everything is read, even without a change. This
-// corrects entries that were put back or removed without changing the number.
+// wholeEach is the number of periods after which all entries are read even if the change number is
+// the same. This finds entries that were replaced or removed without a new change number.
 const wholeEach = 20
 
-// New returns an edge's keys, including those in the copy if there is one.
+// New returns the Keys of an edge. If a copy exists, they start with the keys in the copy.
 func New(o Options) *Keys {
 	k := &Keys{
 		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
@@ -81,7 +81,7 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Starting returns what the edge is waiting for before it is ready.
+// Starting returns why the edge is not ready yet, or "" if the keys have been read.
 func (k *Keys) Starting() string {
 	if k == nil || k.isReady() {
 		return ""
@@ -89,7 +89,7 @@ func (k *Keys) Starting() string {
 	return "the keys in the fleet's store have not been read yet"
 }
 
-// Run keeps the keys up to date with the store until ctx ends.
+// Run keeps the keys up to date until ctx ends.
 func (k *Keys) Run(ctx context.Context) {
 	if k.Starting() != "" {
 		k.opts.Log.Info("until the store's keys have been read, keys that the file does not have are refused with 503")
@@ -105,21 +105,21 @@ func (k *Keys) Run(ctx context.Context) {
 			k.look(ctx)
 			close(done)
 		case <-k.nudge:
-			k.change = "" // another writer may have set the change number
+			k.change = "" // another writer may have set the change number to any value
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// Listen makes Run read whenever the store publishes a change, until ctx ends.
+// Listen makes Run read whenever the store publishes a change. It returns when ctx ends.
 func (k *Keys) Listen(ctx context.Context) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
-			own, _ := c.Dedicate() // some stores allow no other command on it
-			// Receive returns when the connection is lost.
+			own, _ := c.Dedicate() // on some stores, a subscribed connection must not be used for other commands
+			// Receive blocks until the connection is lost.
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
 			own.Close()
@@ -132,7 +132,7 @@ func (k *Keys) Listen(ctx context.Context) {
 	}
 }
 
-// Entries returns the entries of the store's keys that are not revoked, by id.
+// Entries returns the bodies of the entries in the store that are not revoked, by key id.
 func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	c, err := k.opts.Client()
 	if err != nil {
@@ -152,8 +152,8 @@ func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// Update replaces a key's entry in the store, like Writer.Update, and waits until this edge uses
-// the change. Other edges follow within a second.
+// Update replaces the entry of a key like Writer.Update, and waits until this edge uses the new
+// entry. The other edges use it within a second.
 func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	c, err := k.opts.Client()
 	if err != nil {
@@ -165,7 +165,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	done := make(chan struct{})
 	select {
 	case k.asked <- done:
-	case <-ctx.Done(): // the change is in the store, but not in use yet
+	case <-ctx.Done(): // the new entry is in the store, but this edge does not use it yet
 		return nil
 	}
 	select {
@@ -175,7 +175,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	return nil
 }
 
-// InForce tells an operator when a change takes effect.
+// InForce returns a text that tells operators when a change takes effect.
 func (k *Keys) InForce() string { return "It is in force at all edges within a second." }
 
 func (k *Keys) hurry() {
@@ -185,7 +185,8 @@ func (k *Keys) hurry() {
 	}
 }
 
-// look reads the change number, and the entries if the number has changed.
+// look reads the keys if they have changed. It logs when reading starts to fail, and when it works
+// again.
 func (k *Keys) look(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
@@ -204,8 +205,8 @@ func (k *Keys) look(ctx context.Context) {
 	}
 }
 
-// tellAfter is the number of consecutive failed reads before a failure is logged. It is above 1
-// because at the start the store is often reached a moment later.
+// tellAfter is the number of consecutive failed reads after which the failure is logged. When an
+// edge starts, the first read often fails because the store has not been reached yet.
 const tellAfter = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -245,8 +246,8 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// changeOf reads the number of the last change. It returns "" if the number is missing, or so large
-// that the next change would not raise it. The entries are then read every time.
+// changeOf returns the change number. If the number is missing, or is so large that the next change
+// cannot increment it, changeOf returns "". In both cases, all entries are read in every period.
 func changeOf(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
@@ -255,7 +256,8 @@ func changeOf(m valkey.ValkeyMessage) string {
 	return text
 }
 
-// changeMost is the smallest number that the store's scripts cannot add 1 to.
+// changeMost is the smallest number that a script of the store cannot increment, because Lua
+// numbers are doubles.
 const changeMost = 1 << 53
 
 func (k *Keys) isReady() bool {
@@ -267,9 +269,9 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge takes entries from the store and reports whether the keys have changed. It calls restore
-// for each entry that is missing or older than the edge's own copy. If restore is nil, nothing is
-// corrected.
+// merge adopts entries and reports whether the keys have changed. It calls restore for each entry
+// that is missing in the store, or that is older in the store than at this edge. restore may be
+// nil.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
@@ -299,7 +301,7 @@ func (k *Keys) merge(all map[string]string, restore func(id, expected, raw strin
 	return changed
 }
 
-// refuse counts and logs a refused entry once.
+// refuse counts and logs a refused entry, once for each text.
 func (k *Keys) refuse(id, raw string, err error) {
 	if last, before := k.lastRefused[id]; before && last == raw {
 		return
@@ -315,8 +317,8 @@ func (k *Keys) refuse(id, raw string, err error) {
 		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
 }
 
-// restore puts an entry back into the store, unless another edge or an operator has changed the
-// entry first.
+// restore writes an entry back to the store, unless another writer has changed the entry since it
+// was read.
 func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
 	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
 		k.opts.Log.Warn("a key's entry was missing from the store, or older than before: the last one is restored",
@@ -324,7 +326,6 @@ func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw s
 	}
 }
 
-// use passes all keys that are not revoked to Options.Use.
 func (k *Keys) use() {
 	var keys []config.Key
 	for _, e := range k.held {
@@ -338,7 +339,6 @@ func (k *Keys) use() {
 	k.opts.Log.Info("the keys of the store are in force", zap.Int("keys", len(keys)))
 }
 
-// keep writes the copy of the entries to the file.
 func (k *Keys) keep() {
 	if k.opts.Cache == "" {
 		return

@@ -30,7 +30,7 @@ func dial(t testing.TB, address string) valkey.Client {
 	return c
 }
 
-// edge holds an edge's keys over a store, without the loops that follow the store.
+// edge has an edge's Keys, but not the goroutines that follow the store.
 type edge struct {
 	*Keys
 	mu     sync.Mutex
@@ -62,7 +62,7 @@ func (e *edge) ids() string {
 	return strings.Join(e.inUse, " ")
 }
 
-// whole makes the next read a complete one.
+// whole makes the next read complete.
 func (e *edge) whole(t testing.TB) {
 	t.Helper()
 	e.change = "unknown"
@@ -82,8 +82,8 @@ func add(t testing.TB, w *Writer, id string) {
 	}
 }
 
-// TestKeys checks that a new key is accepted, that a revoked key is not, and that the revoked key's
-// id can be used again.
+// TestKeys checks that a new key is accepted, that a revoked key is refused, and that the id of a
+// revoked key can be used again.
 func TestKeys(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -125,8 +125,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestForged checks that entries written without the secret are refused, and that the last keys
-// stay.
+// TestForged checks that entries that were written without the secret are refused, and that the
+// last valid keys stay in use.
 func TestForged(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -165,12 +165,12 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: in force: %q", what, e.ids())
 		}
 		store.HDel("ps:{keys}", "k:"+c.id)
-		e.whole(t) // a missing entry is restored
+		e.whole(t) // restores a missing entry
 		if store.HGet("ps:{keys}", "k:a") != last {
 			t.Errorf("%s: the store has not the last entry again", what)
 		}
 	}
-	store.HSet("ps:{keys}", "k:a", first) // puts an older entry without changing the number
+	store.HSet("ps:{keys}", "k:a", first) // restores an older entry without changing the number
 	e.whole(t)
 	if store.HGet("ps:{keys}", "k:a") != last {
 		t.Error("an older entry stays in the store")
@@ -180,7 +180,7 @@ func TestForged(t *testing.T) {
 	if store.HGet("ps:{keys}", "k:a") != last || e.ids() != "a b" {
 		t.Errorf("after the store was emptied: %q", e.ids())
 	}
-	if err := stranger.Revoke(t.Context(), "b"); err != nil { // the stranger cannot verify b's entry
+	if err := stranger.Revoke(t.Context(), "b"); err != nil { // the stranger cannot verify the entry of b
 		t.Fatal(err)
 	}
 	if e.whole(t); e.ids() != "a b" {
@@ -194,8 +194,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestCopy checks that an edge with a copy starts without the store, and reads the copy with the
-// same checks.
+// TestCopy checks that an edge that has a copy starts without the store, and checks the entries in
+// the copy in the same way.
 func TestCopy(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -232,8 +232,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestNeverBack checks that an edge uses no unsigned entry and never returns to an older entry, no
-// matter what the store contains.
+// TestNeverBack checks that an edge never uses an unsigned entry and never returns to an older
+// entry, whatever the store contains.
 func TestNeverBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
@@ -281,8 +281,9 @@ func TestNeverBack(t *testing.T) {
 	})
 }
 
-// TestNudge checks that a revocation reaches an edge by the message, or within a second without it.
-// While the store is away, the keys stay.
+// TestNudge checks that a message makes an edge learn of a revocation immediately, and that the
+// edge learns of it within a second if the message is lost. While the store is unreachable, the
+// keys must stay valid.
 func TestNudge(t *testing.T) {
 	store := miniredis.RunT(t)
 	client, other := dial(t, store.Addr()), dial(t, store.Addr())
@@ -293,7 +294,7 @@ func TestNudge(t *testing.T) {
 	var loops sync.WaitGroup
 	loops.Go(func() { e.Listen(ctx) })
 	defer func() { stop(); loops.Wait() }()
-	for i := range 400 { // until it listens
+	for i := range 400 { // until the edge listens
 		store.Publish("ps:{keys}", "0")
 		if len(e.nudge) > 0 {
 			break
@@ -312,8 +313,8 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForgedChangeNumber checks that a revocation takes effect at the next read, no matter what
-// replaces the change number in the store.
+// TestForgedChangeNumber checks that a revocation takes effect at the next read, whatever value
+// another writer has given the change number.
 func TestForgedChangeNumber(t *testing.T) {
 	for _, number := range []string{"1e300", "1e15", "9007199254740993", "99999999999999999999", "-1", "-1e300", "nan", "inf", "text"} {
 		store := miniredis.RunT(t)

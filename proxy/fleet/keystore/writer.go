@@ -20,16 +20,17 @@ var putSource string
 
 var putScript = valkey.NewLuaScript(putSource)
 
-// Fields of the hash.
 const (
-	keyField    = "k:" // followed by the id
+	keyField    = "k:" // followed by the key id
 	changeField = "n"
 )
 
-// hashName is the name of the hash with the keys, and of the channel that announces changes.
+// hashName returns the name of the hash of all keys. The channel that announces changes has the
+// same name.
 func hashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the store holds the expected entry ("": none).
+// put writes an entry if the store still has the expected entry. expected is "" if the entry must
+// not exist.
 func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
@@ -47,17 +48,17 @@ func NewWriter(c valkey.Client, prefix string, secrets []string) *Writer {
 	return &Writer{client: c, secrets: secrets, prefix: prefix}
 }
 
-// Close ends the connection.
+// Close closes the client.
 func (w *Writer) Close() { w.client.Close() }
 
-// Listed is a key in the store.
+// Listed describes an entry in the store.
 type Listed struct {
 	Key     config.Key
 	Revoked bool
-	Trouble string // why edges refuse the entry; empty if they accept it
+	Trouble string // why edges refuse the entry; "": they accept it
 }
 
-// String returns the key in one line, without its hash.
+// String describes the entry in one line. It omits the hash of the key.
 func (l *Listed) String() string {
 	state := "in force"
 	switch {
@@ -77,7 +78,7 @@ func (l *Listed) String() string {
 	return text
 }
 
-// List returns the entries of the store by id.
+// List returns all entries of the store, sorted by id.
 func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	fields, err := w.client.Do(ctx, w.client.B().Hgetall().Key(hashName(w.prefix)).Build()).AsStrMap()
 	if err != nil {
@@ -101,8 +102,8 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// Add puts a new key into the store. fields are the members of an entry of a keys_file. A new key
-// may have the id of a revoked key.
+// Add puts a new key into the store. fields contains the members that the key would have in a
+// keys_file. The id of a revoked key may be reused.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -120,8 +121,8 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	})
 }
 
-// Update replaces a key's entry with the result of next, which gets an empty entry if there is no
-// entry or if the key is revoked.
+// Update replaces the entry of a key with the result of next. next receives the current entry, or
+// "" if the key does not exist or is revoked.
 func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		body := e.body
@@ -143,7 +144,8 @@ func (w *Writer) Update(ctx context.Context, id string, next func(entry string) 
 	})
 }
 
-// Revoke revokes a key in the store.
+// Revoke revokes a key. It returns an error if the key does not exist in the store or is already
+// revoked.
 func (w *Writer) Revoke(ctx context.Context, id string) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		switch {
@@ -156,11 +158,10 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-// errBusy means that another writer changed the entry during each attempt.
 var errBusy = errors.New("this key is being changed elsewhere: try again")
 
-// change replaces the body of a key's entry with the result of next for the existing entry, unless
-// next returns an error. A forged entry is replaced like any other entry.
+// change writes an entry whose body is the result of next. If next returns an error, the entry is
+// not changed. A forged entry is replaced as if it were missing.
 func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {
@@ -177,9 +178,9 @@ func (w *Writer) change(ctx context.Context, id string, next func(e entry, there
 		}
 		raw := ""
 		if len(found) == 1 {
-			raw, _ = found[0].ToString() // nil: there is no entry
+			raw, _ = found[0].ToString() // nil: the entry does not exist
 		}
-		e, _ := open(w.secrets, id, raw) // an unreadable entry counts as empty
+		e, _ := open(w.secrets, id, raw) // an invalid entry counts as empty
 		body, err := next(e, raw != "")
 		if err != nil {
 			return err

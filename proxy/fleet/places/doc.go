@@ -1,19 +1,19 @@
-// Package places lets the edges of a fleet share which engine has which conversation. An edge sends
-// a conversation's next turn to the engine that has the earlier turns, even if another edge has
-// sent them there.
+// Package places lets the edges of a fleet know which engine has cached which conversation. An edge
+// can then send the next turn of a conversation to the engine that has the earlier turns, even if
+// another edge sent them.
 //
 // The edges exchange the contents of routing.Places: the first turn of a conversation, and each
-// turn that went to another engine than the previous turn. Each route has a stream in the store.
-// Every 100 ms an edge appends its placements, and reads what all edges, including itself, have
-// appended. So all edges have the same entries in the same order. A new edge reads from the oldest
-// entry in the stream, so that it soon knows all conversations.
+// turn that went to a different engine than the previous turn. Each route has a stream in the
+// store. Every 100 ms an edge appends its placements and reads the new entries of all edges,
+// including its own. All edges therefore have the same entries in the same order. A new edge reads
+// the whole stream.
 //
-// An entry holds pairs of hashes: of a prompt's prefix, and of an upstream's id. An entry is sealed
-// with a key derived from the store's password, so a copy of the store's data is not enough to test
-// guesses of a prompt or to misdirect conversations. Edges with different passwords cannot read
-// each other's entries, and count them as unreadable. A route has at most about 60,000 entries in
-// the store, of 50 bytes to a kilobyte each.
+// An entry contains pairs of hashes: the hash of a prompt prefix and the hash of an upstream's id.
+// It is sealed with a key that is derived from the store's password. Access to the store's data is
+// therefore not enough to test guesses of a prompt or to misdirect conversations. Edges with
+// different passwords cannot read each other's entries, and count them as unreadable. A stream has
+// at most about 60,000 entries, each between 50 bytes and a kilobyte.
 //
-// Placements are only advice. While the store is unreachable, or if an entry is lost, the edge's
-// own memory or the hash of the prompt's prefix decides which engine gets a conversation.
+// Placements are only hints. If the store is unreachable or an entry is lost, the edge's local
+// memory or the hash of the prompt prefix determines which engine receives a conversation.
 package places

@@ -18,13 +18,13 @@ import (
 
 const (
 	period    = 100 * time.Millisecond
-	patience  = 500 * time.Millisecond // maximum time for all exchanges of one period
-	entryMost = 64                     // maximum number of placements in an entry
-	keptMost  = 60_000                 // maximum number of entries of a route in the store
-	readMost  = 1000                   // maximum number of entries in one read
+	patience  = 500 * time.Millisecond // timeout of all exchanges in one period
+	entryMost = 64
+	keptMost  = 60_000
+	readMost  = 1000
 )
 
-// Link is the connection to the store.
+// Link is the connection to the store. *fleet.Link implements it.
 type Link interface {
 	Available() bool
 	Append(ctx context.Context, key string, most int, entry []byte) error
@@ -34,7 +34,7 @@ type Link interface {
 // Options configure an Exchange.
 type Options struct {
 	Link    Link
-	Secret  string // shared by all edges: the store's password
+	Secret  string // secret that all edges know: the store's password
 	Routes  func() []*routing.Route
 	Metrics *metrics.Set
 }
@@ -43,13 +43,13 @@ type Options struct {
 type Exchange struct {
 	o    Options
 	seal cipher.AEAD
-	last map[string]string // the last entry that was read, by model
+	last map[string]string
 
 	told, learned, unread *metrics.Counter
 	fresh                 []routing.Placement
 }
 
-// New returns an Exchange. It exchanges nothing before Run.
+// New returns an Exchange. Run starts exchanging placements.
 func New(o Options) *Exchange {
 	key := sha256.Sum256([]byte("placements of conversations\x00" + o.Secret))
 	block, err := aes.NewCipher(key[:])
@@ -83,7 +83,6 @@ func (e *Exchange) Run(ctx context.Context) {
 	}
 }
 
-// step sends and reads the pending placements.
 func (e *Exchange) step(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -98,11 +97,10 @@ func (e *Exchange) step(ctx context.Context) {
 	}
 }
 
-// stream returns the name of a model's stream.
 func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// tell appends this edge's placements. It drops placements that it cannot send, because they are
-// only advice.
+// tell appends this edge's placements. If the store fails, tell drops them, because placements are
+// only hints.
 func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
 	e.fresh = p.TakeFresh(e.fresh[:0])
 	for rest := e.fresh; len(rest) > 0; {
@@ -116,7 +114,8 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 	return nil
 }
 
-// learn reads the entries since the last read. The first time it reads the complete stream.
+// learn reads the entries that were added since the last read. The first time, it reads the whole
+// stream.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 	after, known := e.last[model]
 	if !known {
@@ -146,7 +145,6 @@ func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 
 const placementSize = 16
 
-// sealed returns an entry of a model's stream.
 func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 	plain := make([]byte, 0, len(told)*placementSize)
 	for _, t := range told {
@@ -158,7 +156,7 @@ func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 	return e.seal.Seal(out, out, plain, []byte(model))
 }
 
-// opened reads an entry. ok is false if no edge with this secret has written the entry.
+// opened decrypts an entry. ok is false if an edge with a different secret wrote the entry.
 func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
 	n := e.seal.NonceSize()
 	if len(entry) < n {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// streams is the store of a test, which can fail.
+// streams is the store in a test. It can fail.
 type streams struct {
 	kept map[string][][]byte
 	fail func() bool
@@ -50,7 +50,6 @@ func (s *streams) Read(_ context.Context, key, after string, count int) ([][]byt
 	return all[from:to], strconv.Itoa(to), nil
 }
 
-// route returns the route of an edge that shares placements, with one engine.
 func route(t require) *routing.Route {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
@@ -78,8 +77,8 @@ func newExchange(t require, s *streams, secret string) (*Exchange, *routing.Rout
 
 func never() bool { return false }
 
-// TestExchange checks that an edge learns every appended placement once and in the order of the
-// stream, even if the store fails now and then. An edge that starts late learns all placements.
+// TestExchange checks that an edge learns every placement once and in stream order, even if the
+// store sometimes fails. An edge that starts late must learn all placements.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chance := rapid.IntRange(0, 40).Draw(t, "faults in a hundred")
@@ -109,8 +108,9 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// TestForeignEntries checks that an edge with another secret reads no entry and counts the entries.
-// Entries from another model's stream, truncated entries and tampered entries are also ignored.
+// TestForeignEntries checks that an edge with a different secret cannot read the entries, and
+// counts them. It must also ignore truncated and modified entries, and entries from the stream of
+// another model.
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	one, _ := newExchange(t, s, "secret")
@@ -130,7 +130,8 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// TestRetention checks that neither a prompt, nor its hashes, nor a model's name is in the store.
+// TestRetention checks that the store does not contain prompts, plain hashes of prompts, or model
+// names.
 func TestRetention(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, _ := newExchange(t, s, "secret")

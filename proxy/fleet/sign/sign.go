@@ -1,14 +1,14 @@
-// Package sign signs the messages that the edges of a fleet leave for each other in their store.
-// Without the fleet's secret, write access to the store is not enough to pose as an edge or to
+// Package sign signs the entries that the edges of a fleet publish in their store. An attacker who
+// can write to the store but does not know the fleet's secret can neither impersonate an edge nor
 // drain an engine.
 //
-// A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
-// text itself, which contains the edge and the time of expiry. So no text is valid in another
-// fleet, under another name or after its expiry. The first secret signs and all secrets verify, so
-// that secrets can be replaced at one edge after another.
+// A signature is an HMAC-SHA256 over the prefix of the fleet, the kind of the text, its name, and
+// the text itself. The text contains the signing edge and the time of expiry. A text is therefore
+// not valid in another fleet, under another name, or after its expiry. The first secret signs and
+// all secrets verify, so an operator can replace the secrets at one edge after another.
 //
-// Edges that have no secret yet, and edges of an older version, send texts without a signature.
-// Such texts stay valid for a day after the fleet's first secret appeared. A text with a wrong
+// Edges with an older version, and edges that have no secret yet, write unsigned texts. Unsigned
+// texts are valid until a day after the first secret of the fleet appeared. A text with a wrong
 // signature is never valid.
 package sign
 
@@ -23,26 +23,26 @@ import (
 	"time"
 )
 
-// Grace is how long texts without a signature are valid after the fleet's first secret appeared.
+// Grace is how long unsigned texts stay valid after the first secret of the fleet appeared.
 const Grace = 24 * time.Hour
 
 // The kinds of signed texts.
 const (
-	Member = "member" // an edge's entry; the name is the edge's id
-	Mode   = "mode"   // an operator's mode; the name is the upstream's name
-	Since  = "since"  // the time at which the fleet's first secret appeared
+	Member = "member" // the entry of a member; the name is the edge's id
+	Mode   = "mode"   // a mode that an operator has set; the name is the name of the fact
+	Since  = "since"  // when the first secret of the fleet appeared
 )
 
-// Signer signs and verifies texts. Any goroutine may call its methods. A nil Signer signs nothing
-// and accepts everything.
+// Signer signs and verifies texts. Any goroutine may call its methods. A nil Signer does not sign,
+// and accepts every text.
 type Signer struct {
 	prefix  string
 	secrets []string
 	since   atomic.Int64 // Unix seconds; 0: unknown
 }
 
-// New returns the signer of a fleet whose keys in the store start with the given prefix. It returns
-// nil if there are no secrets.
+// New returns the Signer of the fleet with the given prefix in the store, or nil if secrets is
+// empty.
 func New(prefix string, secrets []string) *Signer {
 	if len(secrets) == 0 {
 		return nil
@@ -50,15 +50,15 @@ func New(prefix string, secrets []string) *Signer {
 	return &Signer{prefix: prefix, secrets: secrets}
 }
 
-// A signature is the last member of a JSON object.
+// A signature is written as the last member of a JSON object.
 const (
 	before = `,"mac":"`
 	after  = `"}`
 	length = len(before) + 2*sha256.Size + len(after)
 )
 
-// Sign returns the value, marshaled as a JSON object, with its signature. The object must have
-// members.
+// Sign marshals a value and adds a signature. The value must marshal to a JSON object that is not
+// empty.
 func (s *Signer) Sign(kind, name string, value any) string {
 	object, err := json.Marshal(value)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Signer) seal(secret, kind, name, object string) string {
 	return strings.TrimSuffix(object, "}") + before + hex.EncodeToString(h.Sum(nil)) + after
 }
 
-// Signed reports whether one of the secrets has signed a text for this kind and name.
+// Signed reports whether one of the secrets has signed a text with this kind and name.
 func (s *Signer) Signed(kind, name, text string) bool {
 	if s == nil || len(text) < length {
 		return false
@@ -90,8 +90,8 @@ func (s *Signer) Signed(kind, name, text string) bool {
 	return false
 }
 
-// Counts reports whether a text is valid at a time: it is signed, or signatures are not required
-// yet.
+// Counts reports whether a text is valid at the time now: it is signed, or unsigned texts are still
+// accepted.
 func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	if s == nil || s.Signed(kind, name, text) {
 		return true
@@ -100,15 +100,14 @@ func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	return since > 0 && now.Before(time.Unix(since, 0).Add(Grace)) && !strings.Contains(text, `"mac"`)
 }
 
-// appeared records when the fleet's first secret appeared.
 type appeared struct {
-	Since int64 `json:"since"` // Unix seconds
+	Since int64 `json:"since"`
 }
 
-// Appeared reads the store's record of when the first secret appeared. The earliest time counts. It
-// returns a correction for the store, or "" if the record is right. If an older secret has signed
-// the record, the record is signed again. Otherwise the removal of that secret would start another
-// day without required signatures.
+// Appeared reads the stored record of when the first secret appeared. The earliest known time
+// counts. Appeared returns a corrected record for the store, or "" if the record is correct. A
+// record that an older secret has signed is signed again, because if the record became invalid,
+// unsigned texts would be accepted for another day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""

@@ -11,8 +11,8 @@ type said struct {
 	Expires int64  `json:"expires"`
 }
 
-// TestCounts checks that a text from an edge of the fleet is valid under its kind and name, and
-// that changes made without a secret are not.
+// TestCounts checks that a text from an edge of the fleet is valid only under its kind and name,
+// and that a text that was changed without knowing the secret is invalid.
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
@@ -48,9 +48,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestGrace checks that unsigned texts are valid for a day after the first secret appeared anywhere
-// in the fleet, across restarts of edges and with any text in the store. Wrongly signed texts are
-// never valid.
+// TestGrace checks that unsigned texts are valid until a day after the first secret appeared in the
+// fleet, even if edges restart, and whatever the store contains. Texts with a wrong signature must
+// never be valid.
 func TestGrace(t *testing.T) {
 	began := time.Unix(1e9, 0)
 	secrets := []string{"the secret"}
