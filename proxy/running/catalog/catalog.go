@@ -15,17 +15,16 @@ import (
 	"penstock/routing"
 )
 
-// Public is the scope of a request without a key.
+// Public is the scope of requests without a key.
 const Public = ""
 
-// featureRetained marks a model whose calls are copied for a sink of the operator (hooks with
-// after). Without this feature no data of a call is kept.
+// featureRetained marks a model whose calls are copied to an operator's sink (hooks with after). If
+// a model does not have this feature, no data of its calls is stored.
 const featureRetained = "retained"
 
-// maxScopes is the maximum number of rendered lists that are kept.
 const maxScopes = 256
 
-// Catalog renders the models of one configuration. It is safe for concurrent use.
+// Catalog renders the models of one configuration. Any goroutine may use it.
 type Catalog struct {
 	file   *config.File
 	models []config.Model
@@ -34,7 +33,7 @@ type Catalog struct {
 	names  []listedName // see View.Messages
 	strict bool
 
-	mu    sync.Mutex // locked by one renderer at a time, so that concurrent pollers get one page
+	mu    sync.Mutex // locked while a page is rendered, so that concurrent requests share the page
 	pages *lru.Cache[pageKey, *Page]
 }
 
@@ -47,11 +46,11 @@ type pageKey struct {
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
 	Body   []byte
-	ETag   string // weak, because pages that differ only in updated_at share a tag
+	ETag   string // weak, because pages that differ only in updated_at have the same ETag
 	second int64
 }
 
-// New builds the catalog for f and its routes.
+// New returns the catalog for a configuration and its routes.
 func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) {
 	pages, err := lru.New[pageKey, *Page](maxScopes)
 	if err != nil {
@@ -64,9 +63,8 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list of the models that a view may see. It renders each variant of the complete
-// list for a scope at most once a second. The error is an *apierr.Error if the view requests a page
-// that does not exist.
+// List returns the list for a view. Each complete list is rendered at most once a second. If the
+// view requests a page that does not exist, the error is an *apierr.Error.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
 		return c.render(v, now)
@@ -90,11 +88,11 @@ func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	list := struct {
 		Object string `json:"object"`
-		Data   []any  `json:"data"` // each element is an entry or a namedEntry
+		Data   []any  `json:"data"` // entry or namedEntry
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}
-	shown := make(map[int]entry, len(c.static)) // key: the index of the model
+	shown := make(map[int]entry, len(c.static)) // by index of the model
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
 			shown[i] = c.at(i, v, now)
@@ -125,13 +123,13 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of the model at a route's index, as a view shows it. name is the name
-// that the client used.
+// Model returns the entry of a model for a view. index is the index of the model's route, and name
+// is the model name in the request.
 func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, error) {
 	e := c.at(index, v, now)
 	if v.Messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
-		if i < 0 { // the name matched a pattern, so use the model's own name
+		if i < 0 { // the name has matched a pattern, so the entry has the model's id
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
 		return newPage(e.as(&c.names[i]), now.Unix())
@@ -149,8 +147,6 @@ func (c *Catalog) at(i int, v *View, now time.Time) entry {
 	return e
 }
 
-// endpoints returns the listed endpoints that at least one engine of the route has, as far as the
-// edge knows now.
 func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {
@@ -170,7 +166,6 @@ func newPage(v any, second int64) (*Page, error) {
 	return &Page{Body: body, ETag: tag(body, second), second: second}, nil
 }
 
-// encode returns v as JSON with a newline at the end.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -179,8 +174,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag returns a page's ETag: a hash of everything except the rendering time. Thus a polling client
-// learns that nothing has changed, instead of getting a page that differs only in the time.
+// tag returns the ETag of a page: a hash of everything except the rendering time. A client that
+// polls therefore gets "not modified" if only the rendering time has changed.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

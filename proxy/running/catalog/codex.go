@@ -1,28 +1,27 @@
 package catalog
 
 import (
-	_ "embed" // for the embedded instructions
+	_ "embed"
 	"slices"
 
 	"penstock/config"
 	"penstock/translate/chat"
 )
 
-// codexInstructions are the instructions that Codex gives to the edge's models. Codex refuses an
-// entry without instructions. For OpenAI's own models, Codex chooses a text by the model's name
-// instead.
+// codexInstructions contains the base instructions for the edge's models. Codex refuses an entry
+// that has no instructions. For OpenAI's models, it has built-in instructions.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage adds a list for Codex. Codex reads its entries instead of data. Without an entry Codex
-// guesses the model's context length.
+// codexPage adds the list that Codex reads instead of the member data. If a model has no entry in
+// this list, Codex guesses its context length.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
 
-// codexModel is an entry of Codex's own catalog. At least one version of Codex (0.169 or earlier)
-// refuses an entry without the members that have no omitempty.
+// codexModel is an entry of Codex's catalog. At least one version of Codex (0.169 or earlier)
+// requires the members without omitempty.
 type codexModel struct {
 	Slug                      string          `json:"slug"`
 	DisplayName               string          `json:"display_name"`
@@ -49,7 +48,7 @@ type codexEffort struct {
 	Description string `json:"description"`
 }
 
-// codexTruncation limits how much of a tool's output Codex passes to a model.
+// codexTruncation limits how much of a tool's output Codex sends to a model.
 type codexTruncation struct {
 	Mode  string `json:"mode"`
 	Limit int    `json:"limit"`
@@ -60,8 +59,8 @@ var effortTexts = map[string]string{
 	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
 }
 
-// codexModelOf returns the Codex entry for a model that answers Responses. rank is the model's
-// position in the list. Codex prefers the first model.
+// codexModelOf returns the Codex entry of a model. rank is the position of the model in the list.
+// Codex prefers the first model.
 func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
@@ -70,11 +69,11 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 		SupportsParallelToolCalls: true, ContextWindow: e.ContextLength, MaxContextWindow: e.ContextLength,
 		ExperimentalTools: []string{}, InputModalities: []string{},
 	}
-	if !strict { // a strict edge refuses tools that are not functions
+	if !strict { // a strict edge accepts only function tools
 		m.ApplyPatchToolType = "freeform"
 	}
 	for _, modality := range e.InputModalities {
-		if modality == "text" || modality == "image" { // Codex knows no other modalities
+		if modality == "text" || modality == "image" { // Codex does not know other modalities
 			m.InputModalities = append(m.InputModalities, modality)
 		}
 	}
@@ -89,8 +88,8 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	return m
 }
 
-// defaultEffort returns medium if the model has it, and otherwise the first effort. It returns ""
-// if there are none.
+// defaultEffort returns medium if the model offers it, otherwise the first effort, or "" if efforts
+// is empty.
 func defaultEffort(efforts []string) string {
 	switch {
 	case len(efforts) == 0:

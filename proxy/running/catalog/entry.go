@@ -58,12 +58,11 @@ type vision struct {
 
 type modelInfo struct {
 	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"` // absent: no effort is refused
-	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time, like Created
-	// Unix time, like Created
+	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time
+	// Unix time
 	Sunset int64 `json:"sunset,omitempty"`
 }
 
-// newEntry fills in the members that do not change with time.
 func newEntry(m *config.Model, started int64) entry {
 	d := kinds[m.Kind]
 	e := entry{
@@ -85,8 +84,8 @@ func newEntry(m *config.Model, started int64) entry {
 }
 
 // effortsOf returns the efforts that calls may request, or nil if it is unknown whether the model
-// reasons. If a model reasons and the file lists no efforts for it, calls may request any effort,
-// and the engine gets the nearest effort that it accepts.
+// reasons. If a model reasons but the configuration does not list efforts, calls may request any
+// effort, and the engine gets the nearest effort that it accepts.
 func effortsOf(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -94,23 +93,23 @@ func effortsOf(m *config.Model) []string {
 	return m.SupportedReasoningEfforts
 }
 
-// live fills in the members that change: readiness, capacity, and the engines' reports where the
-// configuration sets nothing.
+// live sets the members that change: the readiness, the capacity, and the values that the
+// configuration does not set but the engines report.
 func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.Ready(now)
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
 	}
-	// the edge passes images on if no engine is text-only
+	// The edge sends images if no engine is text-only.
 	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() {
 		e.InputModalities = []string{"text", "image"}
 	}
 	e.Capacity = capacityOf(m, r, now)
 }
 
-// capacityOf sums the pools that the model's kind uses. Separate pools are listed in addition to
-// their sum. A shared pool is not split. If only some upstreams share a pool, its slots count in
-// every pool that may use them, but only once in the sum.
+// capacityOf sums the pools that the model's kind uses. Separate pools are also listed one by one.
+// A shared pool is not split. If only some upstreams share their slots between pools, these slots
+// count in every pool that can use them, but only once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
@@ -132,7 +131,6 @@ func poolOf(c routing.Capacity) pool {
 	return pool{c.Available, c.Total, c.Active, c.Utilization}
 }
 
-// unixOf returns a date as Unix time, or 0 if there is no date.
 func unixOf(at time.Time) int64 {
 	if at.IsZero() {
 		return 0

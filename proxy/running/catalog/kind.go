@@ -2,7 +2,7 @@ package catalog
 
 import "penstock/config"
 
-// defaults are the properties that a kind of model implies where the configuration sets nothing.
+// defaults are the properties of a kind that the configuration does not set.
 type defaults struct {
 	task          string
 	input, output []string

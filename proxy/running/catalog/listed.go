@@ -11,40 +11,40 @@ import (
 	"penstock/translate/apierr"
 )
 
-// View selects the content of the catalog that one client sees.
+// View selects what a client sees of the catalog.
 type View struct {
 	Scope string // Public, or the id of the client's key
-	// Template is the id of the key that gives the client's token its rights, or empty.
+	// Template is the id of the configured key that gives the client's token its rights, or "".
 	Template string
-	Allow    func(id string) bool // reports whether the scope includes a model
-	// Messages adds the members that clients of Anthropic's API read, and an entry for each alias,
-	// because these clients choose among names that look like Anthropic's.
+	Allow    func(id string) bool // reports whether the client may see the model
+	// Messages adds the members for clients of Anthropic's API. It also adds an entry for each
+	// alias, because these clients choose among names that look like Anthropic's.
 	Messages bool
-	Codex    bool // adds the list that Codex reads
-	// With Messages, the page has at most Limit entries (0: all), which come after or before a
-	// given entry.
+	Codex    bool
+	// If Messages is set, the page has at most Limit entries (0: all), starting after the entry
+	// After or ending before the entry Before.
 	Limit         int
 	After, Before string
 }
 
-// MaxLimit is the maximum Limit that clients may request.
+// MaxLimit is the maximum of View.Limit.
 const MaxLimit = 1000
 
-// messagesPage holds the additional members of Anthropic's list.
+// messagesPage contains the additional members of a list for clients of Anthropic's API.
 type messagesPage struct {
 	HasMore bool    `json:"has_more"`
 	FirstID *string `json:"first_id"`
 	LastID  *string `json:"last_id"`
 }
 
-// messagesEntry holds the members of Anthropic's model object that entry lacks.
+// messagesEntry contains the members of Anthropic's model object that are missing in entry.
 type messagesEntry struct {
 	Type        string `json:"type"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
 }
 
-// listedName is a name under which a list with View.Messages has a model.
+// listedName is a name of a model in a list with View.Messages.
 type listedName struct {
 	id, display string
 	model       int
@@ -54,9 +54,9 @@ type listedName struct {
 // that start with "claude-".
 const claudePattern = "claude-*"
 
-// listedNames returns the models' ids, each followed by its aliases. An alias that is a pattern is
-// not listed, with one exception: claudePattern is listed as a name that contains the model's own
-// id, unless that name leads to another model.
+// listedNames returns the id of each model, followed by its aliases. Patterns are not listed,
+// except for claudePattern, which is listed as "claude-" followed by the model's id unless this
+// name belongs to another model.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {
@@ -78,7 +78,7 @@ func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	return names
 }
 
-// namedEntry is an entry under one of the model's names, with the members for clients of
+// namedEntry is a model's entry under one of the model's names, with the members for clients of
 // Anthropic's API.
 type namedEntry struct {
 	entry entry
@@ -91,7 +91,7 @@ func (e entry) as(name *listedName) namedEntry {
 	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
 }
 
-// MarshalJSON writes the members of both embedded structs into one object.
+// MarshalJSON writes the members of both structs into one object.
 func (e namedEntry) MarshalJSON() ([]byte, error) {
 	body, err := encode(e.entry)
 	if err != nil {
@@ -101,7 +101,6 @@ func (e namedEntry) MarshalJSON() ([]byte, error) {
 	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
 }
 
-// cut returns the names on the page that the view requests.
 func (v *View) cut(names []listedName) (page []listedName, more bool, err error) {
 	at := func(param, id string) (int, error) {
 		i := slices.IndexFunc(names, func(n listedName) bool { return n.id == id })
@@ -128,7 +127,6 @@ func (v *View) cut(names []listedName) (page []listedName, more bool, err error)
 	return names[:min(limit, len(names))], len(names) > limit, nil
 }
 
-// pageOf returns the members of the list page that shows names.
 func pageOf(names []listedName, more bool) *messagesPage {
 	p := &messagesPage{HasMore: more}
 	if len(names) > 0 {

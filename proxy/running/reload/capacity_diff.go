@@ -15,16 +15,15 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// capacitySide is one of the two compared configurations.
 type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	// reports whether an upstream is configured, even if no model uses it; only on the new side
+	// has reports whether an upstream is configured. It is set only for the new configuration.
 	has func(upstreams.ID) bool
 }
 
-// slotsOf sums, over a route's distinct upstreams, the slots that calls of the model's kind use.
+// slotsOf sums the slots that calls of the model's kind can use at the upstreams of a route.
 func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
 	kind := s.file.Models[r.Index].Kind
 	for _, t := range r.Targets() {
@@ -42,8 +41,6 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 	return slots, ids, assumed
 }
 
-// slotsFor returns how many concurrent calls an upstream with limits l runs for a model of the
-// given kind.
 func slotsFor(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:
@@ -54,9 +51,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 	return l.Text + l.Vision
 }
 
-// compareCapacity lists the models whose slots or upstreams change, in the order of the new file.
-// Removed models come last. A route in lost counts as having no slots, because none of its
-// upstreams would take a call.
+// compareCapacity returns the models whose slots or upstreams change, in the order of the new file,
+// followed by removed models. For the routes in lost, it reports no slots.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -94,7 +90,6 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 	return out
 }
 
-// countRemoved counts upstreams that the model no longer has.
 func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
 		if next.has(id) {
@@ -105,7 +100,6 @@ func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	}
 }
 
-// missing returns the entries of a that b lacks.
 func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	for _, id := range a {
 		if !slices.Contains(b, id) {
@@ -115,9 +109,9 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity finds the models that can serve calls now but could not with the plan: they
-// would have no slots, or no upstream that takes calls. It first probes the upstreams that the plan
-// adds to such a model, because an added upstream may be able to serve the model.
+// modelsLosingCapacity returns the models that can serve calls now but could not after the plan,
+// because they would have no slot, or no upstream that accepts calls. It first probes the upstreams
+// that the plan adds to these models.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {
@@ -140,7 +134,7 @@ func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *cap
 	return slices.DeleteFunc(risky, next.canServe)
 }
 
-// canServe reports whether the model has a slot at an upstream that takes calls.
+// canServe reports whether any upstream that accepts calls has a slot for the model.
 func canServe(m *snapshot.Model) bool {
 	return slices.ContainsFunc(m.Route.Targets(), func(t routing.Target) bool {
 		return slotsFor(m.Config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
@@ -158,7 +152,6 @@ func (s *capacitySide) unavailableReason(r *routing.Route, t *routing.Target) st
 	return t.Upstream.UnavailableReason(t.Served)
 }
 
-// problem describes a model that the reload would leave without slots.
 func (s *capacitySide) problem(r *routing.Route) config.Problem {
 	var reasons []string
 	for _, t := range r.Targets() {
@@ -171,9 +164,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes, without a running edge, what would change if one configuration replaced
-// another: first a line for each model whose slots change, then a line for each changed setting. It
-// does not ask the engines, so slots that the files do not set are assumed.
+// WriteDiff writes what changes if one configuration replaces another: a line for each model whose
+// slots change, and a line for each changed setting. It does not need a running edge and does not
+// ask the engines, so slots that the files do not set are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

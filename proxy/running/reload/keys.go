@@ -7,20 +7,20 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// fileRead is a valid file that is about to come into force.
+// fileRead is a valid file whose keys have been applied.
 type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
-	over    *snapshot.Snapshot // the running snapshot when the file was read
-	changes []config.Change    // changes from the running snapshot to the file
+	over    *snapshot.Snapshot // running snapshot when the file was read
+	changes []config.Change    // differences between the snapshot over and the file
 }
 
-// errSuperseded means that the files changed again before the models of this reload were checked.
+// errSuperseded means that the files have changed again before this reload could apply them.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
-// keys into force, whatever happens to the other settings. It waits only for the files, not for
-// other reloads. If readKeys returns no file, or adds a problem to res, nothing has changed.
+// readKeys reads the file and, if the file is valid, applies its keys, even if the other settings
+// are refused later. It does not wait for other reloads. If it returns nil, or adds a problem to
+// res, nothing has changed.
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -74,7 +74,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
-			if bad != nil { // cannot happen, because NewCredentials has already built the same ring
+			if bad != nil { // cannot happen, because NewCredentials has built the same ring
 				err = bad
 				return running
 			}
@@ -84,12 +84,11 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 			r.opts.OnRevoke(f.keys.Keys)
 		}
 	}
-	// an earlier reload may have put them into force
+	// An earlier reload may already have applied the keys.
 	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead
 	return f, err
 }
 
-// load reads the edge's own file, or the request's candidate instead.
 func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	if q.Candidate != nil && o.Parse != nil {
 		return o.Parse(q.Candidate, q.Called)
@@ -97,9 +96,9 @@ func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	return o.Load()
 }
 
-// UseShared puts keys from the fleet's store into force in addition to the file's keys. They
-// replace the store's previous keys. UseShared waits neither for files nor for models. Only one
-// goroutine may call UseShared.
+// UseShared applies the keys of the fleet's store in addition to the file's keys. The given keys
+// replace the previous keys of the store. UseShared does not wait for files or models. Only one
+// goroutine may call it.
 func (r *Reloader) UseShared(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
 	if r.Running() == nil { // Start will include the keys
@@ -109,7 +108,7 @@ func (r *Reloader) UseShared(keys []config.Key) {
 	r.ReviewKeys()
 }
 
-// ReviewKeys ends calls whose key or token is no longer in force, if on_revoke is abort.
+// ReviewKeys cancels calls whose key or token is no longer valid, if on_revoke is abort.
 func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

@@ -12,13 +12,12 @@ import (
 	"penstock/upstreams"
 )
 
-// warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without this
-// wait, calls would be refused for a moment after a reload that replaces all upstreams that a model
-// has.
+// warmUp is how long a reload waits for the first probes of new upstreams. If a reload did not
+// wait, calls would briefly be refused after it has replaced all upstreams of a model.
 const warmUp = 2 * time.Second
 
-// judge is the second half of a reload, for models, upstreams and all other settings except keys.
-// If it returns an error, or adds a problem to res, none of these has changed.
+// judge checks and applies everything except the keys. If it returns an error, or adds a problem to
+// res, it has not applied anything.
 func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -55,8 +54,8 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	return r.apply(c, res)
 }
 
-// prepareCertificates reads the certificate pairs that a file names. It returns a function that
-// puts the pairs into use, or the problems with them.
+// prepareCertificates reads the certificates of a file. It returns a function that applies the
+// certificates, or the problems.
 func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
 	none := func() {}
 	usePublic, useAdmin := none, none
@@ -79,19 +78,18 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 	return func() { usePublic(); useAdmin() }, problems
 }
 
-// candidate is a configuration that may become the running one.
 type candidate struct {
 	file   *config.File
 	keys   snapshot.Credentials
-	use    func() // puts the file's certificates into use; nil: the current ones stay in use
-	force  bool   // apply even if models lose their capacity
+	use    func() // applies the file's certificates; nil: the certificates do not change
+	force  bool   // apply the file even if a model loses its capacity
 	dryRun bool
 
-	previous *config.File // the file that an operator can go back to
+	previous *config.File // file that Request.Back will restore
 }
 
-// apply builds a complete snapshot of c and makes it the running one. After an error or a problem
-// nothing has changed. Running calls keep the snapshot that they started with.
+// apply builds a snapshot of c and makes it the running snapshot. If it returns an error or adds a
+// problem to res, nothing has changed. Running calls keep their snapshot.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
 	f := withListed(r, c.file, old)
@@ -128,8 +126,8 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withListed returns the file with the currently discovered models. If an upstream's engines have
-// listed nothing yet, because they have a new address or are all down, the upstream keeps its
+// withListed returns the file with the discovered models added. If the engines of an upstream have
+// not listed any models yet, because they have a new address or are down, the upstream keeps its
 // previous models.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
@@ -147,21 +145,21 @@ func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.Fil
 	return config.WithListed(f, listed)
 }
 
-// commit makes a snapshot and its upstreams the running ones. commit cannot fail.
+// commit applies a candidate. It cannot fail.
 func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
 	if c.use != nil {
 		c.use()
 	}
 	r.opts.Set.Commit(plan)
 	r.opts.OnCommit(c.file, c.use != nil)
-	if old != nil || len(c.file.Discover) > 0 { // new routes wait for their upstreams' first probe
+	if old != nil || len(c.file.Discover) > 0 { // new routes wait for the first probes of their upstreams
 		warm, cancel := context.WithTimeout(context.Background(), warmUp)
 		r.opts.Set.WaitProbed(warm, plan)
 		cancel()
 	}
 	r.opts.Queues.Apply(next.QueueConfigs())
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-		if running != nil && running.FileNumber > next.FileNumber { // a newer file was read in the meantime
+		if running != nil && running.FileNumber > next.FileNumber { // a newer file has meanwhile been read
 			return next.WithCredentials(running.Credentials, running.Config)
 		}
 		return next

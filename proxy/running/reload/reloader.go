@@ -25,73 +25,74 @@ import (
 type Options struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
-	Metrics *metrics.Set // for the reloads' counters
+	Metrics *metrics.Set
 	Set     *upstreams.Set
 	Keys    *snapshot.Sources
 	Queues  *queue.Queues
-	Started time.Time // when the process started
+	Started time.Time
 
-	// Load reads the configuration again. It returns the file, or nil and the problems found. A nil
-	// Load means that there is no file.
+	// Load reads the configuration. It returns the file, or nil and the problems. If Load is nil,
+	// the edge has no configuration file.
 	Load func() (*config.File, config.Problems)
-	// Parse parses the text of a candidate in the same way as Load parses the edge's own file. If
-	// Parse is nil, Load is used.
+	// Parse parses a candidate in the same way as Load parses the edge's file. If Parse is nil,
+	// Load is used instead.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// Public and Admin are the addresses of the listeners. A reload cannot change them, so a reload
-	// is refused if its file would leave a listener open to other machines without keys.
+	// Public and Admin are the addresses of the listeners, which a reload cannot change. A reload
+	// is refused if its file would make a listener accept requests from other machines without
+	// keys.
 	Public, Admin string
-	Certificate   *listen.Certificate // nil without TLS
-	// AdminCertificate is the admin listener's certificate; nil without TLS.
+	Certificate   *listen.Certificate // nil: without TLS
+	// AdminCertificate is the certificate of the admin listener; nil: without TLS.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge drains. If so, the service manager is not notified of
-	// reloads.
+	// Draining reports whether the edge is draining. If it is, the service manager is not notified
+	// of reloads.
 	Draining func() bool
-	// OnCommit is called once a file's upstreams and certificates are in use, but before its models
-	// are in use. newCertificate is true if a certificate was read again.
+	// OnCommit is called after the upstreams and certificates of a file were applied and before its
+	// models are applied. newCertificate is true if the certificates were read again.
 	OnCommit func(f *config.File, newCertificate bool)
-	// OnSwap is called once a file's snapshot has become the running one. newProfiles is true if
-	// the engines' profiles have changed.
+	// OnSwap is called after the snapshot of a file has become the running snapshot. newProfiles is
+	// true if engine profiles have changed.
 	OnSwap func(f *config.File, newProfiles bool)
-	// OnRevoke is called when keys or their hashes were removed and on_revoke is abort. It must end
-	// all calls whose key the ring lacks.
+	// OnRevoke is called if keys or hashes were removed and on_revoke is abort. It must cancel all
+	// calls whose key is not in the ring.
 	OnRevoke func(*auth.Ring)
-	// OnKeys is called when keys from the fleet's store have changed.
+	// OnKeys is called after keys from the fleet's store have changed.
 	OnKeys func()
 }
 
-// Reloader holds the running configuration and replaces it. It is safe for concurrent use.
+// Reloader manages the running configuration. Any goroutine may call its methods.
 type Reloader struct {
 	opts     Options
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
-	triggers chan string // holds at most one trigger for a reload that reads the files
-	// addresses and models hold at most one trigger each, for SourceAddresses and SourceModels.
+	triggers chan string // triggers of reloads that read the files; buffer size 1
+	// addresses and models contain the triggers for SourceAddresses and SourceModels.
 	addresses, models ofSet
 	last              atomic.Pointer[Result]
 	counters          counters
 	// profiles of the running configuration; guarded by reloading
 	profiles *engine.Profiles
 
-	reading   sync.Mutex    // held while a file is read and its keys come into force
-	newest    *config.File  // the newest valid file that was read; guarded by reading
-	filesRead atomic.Uint64 // counts valid files that differ from the previous one
-	// held while the other settings of the file are checked and come into force
+	reading   sync.Mutex    // locked while a file is read and its keys are applied
+	newest    *config.File  // the newest valid file; guarded by reading
+	filesRead atomic.Uint64 // number of valid files, each of which differed from the previous one
+	// reloading is locked while the other settings are checked and applied.
 	reloading sync.Mutex
-	swapping  sync.Mutex // held while one snapshot replaces another
+	swapping  sync.Mutex // locked while a snapshot is replaced
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
-// ofSet holds the triggers for reloads that read no file. Such a reload applies the running file
+// ofSet contains the triggers of reloads that do not read a file. They apply the running file
 // again, because upstreams have new addresses or models.
 type ofSet struct {
 	triggers chan string
-	awaited  *atomic.Bool // a waiting reload will see all changes until it starts
+	awaited  *atomic.Bool // whether a reload is waiting; it will see all changes made before it starts
 }
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
 
-// ofSetFor returns the triggers for a source, or nil if reloads from that source read the files.
+// ofSetFor returns the ofSet of a source, or nil if its reloads read the files.
 func ofSetFor(r *Reloader, source string) *ofSet {
 	switch source {
 	case SourceAddresses:
@@ -102,10 +103,9 @@ func ofSetFor(r *Reloader, source string) *ofSet {
 	return nil
 }
 
-// counters count reloads by result.
 type counters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
 
-// New returns a Reloader without a configuration. Start sets the first configuration.
+// New returns a Reloader without a configuration. Start applies the first configuration.
 func New(o Options) *Reloader {
 	count := func(result string) *metrics.Counter {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
@@ -121,7 +121,7 @@ func New(o Options) *Reloader {
 	return r
 }
 
-// Start makes the first configuration the running one.
+// Start applies the first configuration.
 func (r *Reloader) Start(f *config.File) error {
 	keys, err := snapshot.NewCredentials(f, r.shared.Load(), r.opts.Keys)
 	if err != nil {
@@ -130,28 +130,28 @@ func (r *Reloader) Start(f *config.File) error {
 	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
 		return err
 	}
-	// includes the results of the first probes
+	// This adds the models that the first probes have found.
 	return r.reapply(Request{Source: SourceModels}, new(Result))
 }
 
 // Running returns the running configuration.
 func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
 
-// Last returns the result of the last reload, or nil if there was none.
+// Last returns the result of the last reload, or nil.
 func (r *Reloader) Last() *Result { return r.last.Load() }
 
 // Versions returns the older versions that still have calls, followed by the running version.
 func (r *Reloader) Versions() []*snapshot.ConfigVersion { return r.versions.inUse() }
 
-// Summary describes the running configuration in one line, for the service manager.
+// Summary describes the running configuration in one line for the service manager.
 func (r *Reloader) Summary() string {
 	s := r.Running()
 	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models),
 		len(s.Config.Upstreams), s.Version)
 }
 
-// Reload reads the configuration and puts it into force: first its keys, and then the other
-// settings, either all or none of them.
+// Reload reads and applies the configuration: first its keys, and then either all other settings or
+// none.
 func (r *Reloader) Reload(q Request) *Result {
 	defer process.Boost()()
 	notify := !q.DryRun && !r.opts.Draining()
@@ -170,7 +170,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	res.KeysInForce = res.KeysInForce && !res.OK
 	res.Version = r.Running().Version
 	res.Seconds = time.Since(begun).Seconds()
-	// the reload that superseded this one writes the log
+	// If a newer reload has superseded this one, the newer reload writes the log.
 	if !q.DryRun && !errors.Is(err, errSuperseded) {
 		r.record(q, res)
 	}
@@ -180,7 +180,6 @@ func (r *Reloader) Reload(q Request) *Result {
 	return res
 }
 
-// attempt reads and applies one configuration. A panic becomes the error of this reload.
 func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) {
 	res = &Result{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	defer r.opts.Guard.Catch(guard.Reload, func() {
@@ -197,8 +196,7 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 	return res, r.judge(q, next, res)
 }
 
-// reapply applies the running file again, after upstreams have changed their addresses or their
-// models.
+// reapply applies the running file again, because upstreams have new addresses or models.
 func (r *Reloader) reapply(q Request, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -216,17 +214,16 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	}, res)
 }
 
-// swap calls next with the running snapshot, and makes the returned snapshot the running one. It
-// runs in one goroutine at a time, so that keys that another reload has just put into force are not
-// lost.
+// swap replaces the running snapshot with the result of next. Only one goroutine runs it at a time,
+// so that keys that another reload has just applied are not lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
 	s := next(r.current.Load())
-	// the shared keys have changed since s was built
+	// The shared keys may have changed since s was built.
 	if shared := r.shared.Load(); s.SharedNumber != shared.Number {
 		other, err := s.WithShared(shared, r.opts.Keys)
-		if err != nil { // each key was checked before, so there is no error
+		if err != nil { // cannot happen, because each key was already checked
 			panic("BUG: keys of the store that make no ring: " + err.Error())
 		}
 		s = other
@@ -235,13 +232,13 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// FileWarning is the log message for each warning about a configuration file. The log field problem
-// holds the warning itself.
+// FileWarning is the log message for a warning about a configuration file. The field problem
+// contains the warning.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs the result of a reload. The stored result of a refused file is
-// replaced neither by a successful reload for new addresses or models, nor by a request to go back
-// that finds no earlier configuration.
+// record stores, counts and logs a result. If the last result is that a file was refused, it stays
+// the last result after a successful reload for new addresses or models, and after a failed
+// Request.Back.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()
 	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

@@ -21,20 +21,20 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// reloads is a Reloader whose steps the test can hold. Each step receives from a channel; a test
-// closes the channel of a step that need not wait.
+// reloads is a Reloader whose steps the test controls. Each step waits on a channel. If a step need
+// not wait, the test closes its channel.
 type reloads struct {
 	*Reloader
 	t      *testing.T
-	texts  chan string   // what the file contains, one text for each reading
-	read   chan struct{} // receives a value when a reading starts
+	texts  chan string   // contents of the file, one for each read
+	read   chan struct{} // receives a value when a read starts
 	commit chan struct{} // receives a value when a commit starts
-	goOn   chan struct{} // a commit waits for a value from it
+	goOn   chan struct{} // a commit waits until it receives from this channel
 
-	results chan *Result // the results of begin's reloads
+	results chan *Result // results of the reloads that begin has started
 }
 
-// variant returns the text of file n. The files differ only in a setting that concerns neither keys
+// variant returns the text of file n. The files differ only in a setting that affects neither keys
 // nor models.
 func variant(n int) string {
 	return fmt.Sprintf(`
@@ -94,8 +94,8 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin starts a reload that reads the given text. By the time the next reload reads its text, this
-// one waits for the models.
+// begin starts a reload that reads the given text. When the next reload reads its text, this reload
+// has read its file and waits to apply the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.read
@@ -116,12 +116,12 @@ func (r *reloads) run() {
 	})
 }
 
-// TestSameFileReadAgain checks that an operator's reload is not delayed by other reloads that read
-// the same file. Otherwise fast signals could delay it forever.
+// TestSameFileReadAgain checks that other reloads that read the same file do not delay an
+// operator's reload. Otherwise frequent signals could delay it forever.
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	<-r.commit // all other reloads wait; each has read its file when the next one starts to read
+	<-r.commit // all other reloads are waiting, and each has read its file before the next one starts to read
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
 	r.begin(sourceFile, variant(2))
@@ -142,16 +142,16 @@ func TestSameFileReadAgain(t *testing.T) {
 }
 
 // TestNewerFileReadMeanwhile checks that an operator's reload that waits while a newer file is read
-// gets the newest file's result.
+// gets the result of the newest file.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
 	<-r.commit
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(3))
-	r.begin(sourceSignal, variant(3)) // the previous reload has now read its file
+	r.begin(sourceSignal, variant(3)) // when this reload reads, the previous reload has read its file
 	close(r.goOn)
-	<-r.read // by the operator's reload
+	<-r.read // the operator's reload has started to read
 	r.texts <- variant(3)
 	for (<-r.results).Source != SourceRequest {
 	}
@@ -160,7 +160,8 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBack checks that the previous configuration is restored once, but without a revoked key.
+// TestBack checks that the previous configuration can be restored once, and that a revoked key is
+// not restored.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -194,7 +195,7 @@ func TestBack(t *testing.T) {
 	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
 		t.Errorf("a second time: %+v", res)
 	}
-	r.texts <- text("b.example", "longer") // the file in place is still the refused one
+	r.texts <- text("b.example", "longer") // the file still contains the refused text
 	if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK || len(res.Changes) != 1 {
 		t.Errorf("the file again: %+v", res)
 	}
@@ -203,7 +204,8 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestTriggersMerge checks that any number of triggers during a read causes only one more read.
+// TestTriggersMerge checks that however many triggers arrive during a read, they cause only one
+// more read.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -215,11 +217,11 @@ func TestTriggersMerge(t *testing.T) {
 		time.Sleep(time.Millisecond) // long enough to handle each trigger separately, which must not happen
 	}
 	r.texts <- variant(1)
-	<-r.read // covers all 50
+	<-r.read // this read handles all 50 triggers
 	for range cap(r.texts) - 1 {
 		r.texts <- variant(2)
 	}
-	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // readings keep their order
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads keep their order
 		t.Error(res.Problems)
 	}
 	if further := len(r.read); further != 1 {
@@ -240,9 +242,9 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.commit
 }
 
-// TestAddressesMerge checks that address changes are merged. While an address reload waits behind a
-// slow reload, any number of changes causes one more reload. A change after that reload has begun
-// causes another.
+// TestAddressesMerge checks that address changes are merged. While a slow reload runs, all address
+// changes must cause only one more reload. A change after the start of that reload must cause
+// another reload.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
@@ -250,7 +252,7 @@ func TestAddressesMerge(t *testing.T) {
 	<-r.commit // the slow reload
 	trigger := func() {
 		r.Trigger(SourceAddresses)
-		for len(r.addresses.triggers) > 0 { // until Run has taken the trigger
+		for len(r.addresses.triggers) > 0 { // until Run has received the trigger
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -258,7 +260,7 @@ func TestAddressesMerge(t *testing.T) {
 		trigger()
 	}
 	r.goOn <- struct{}{}
-	<-r.commit // covers all 50, except the last one if it came later
+	<-r.commit // this reload handles all 50 changes, except the last one if it came later
 	trigger()
 	close(r.goOn)
 	<-r.commit
@@ -270,8 +272,8 @@ func TestAddressesMerge(t *testing.T) {
 	}
 }
 
-// TestWarnings checks that a file with a warning is served, and that the result holds the warning
-// with its line.
+// TestWarnings checks that a file with a warning is applied, and that the result contains the
+// warning with its line.
 func TestWarnings(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)

@@ -2,9 +2,9 @@ package reload
 
 import "time"
 
-// The triggers of a reload, as logged. SourceAddresses applies the same file again after the
-// resolved addresses of upstreams have changed. SourceModels does so after upstreams have listed
-// other models. SourceRequest is an operator's request, which waits for the result.
+// These are the sources of a reload, as logged. Reloads for SourceAddresses and SourceModels apply
+// the running file again, because the addresses of upstreams have changed or upstreams have listed
+// different models. SourceRequest is an operator's request.
 const (
 	SourceAddresses = "addresses"
 	SourceModels    = "models"
@@ -13,46 +13,41 @@ const (
 	sourceSignal    = "SIGHUP"
 )
 
-// Request configures a reload. A changed file and SIGHUP set only the source.
+// Request configures a reload. A changed file and SIGHUP set only Source.
 type Request struct {
-	Source string // for the log: file, SIGHUP, request
-	Force  bool   // apply even if a serving model loses all slots
-	DryRun bool   // report the changes without applying them
-	// Candidate is the text of another file, for a dry run. Nil means the file with which the edge
-	// was started.
+	Source string
+	Force  bool // apply the file even if a model loses all slots
+	DryRun bool // report the changes without applying them
+	// Candidate is the text of a file to use for a dry run; nil: the edge's file.
 	Candidate []byte
-	// Called is the candidate's name in problems. If it is empty, problems name the place that the
-	// candidate is read from.
+	// Called is the name of the candidate in problems; "": the place from which it was read.
 	Called string
-	// Back applies, instead of the file, the configuration before the running one, except for its
-	// keys.
+	// Back makes the reload apply the previous configuration, without its keys, instead of the
+	// file.
 	Back bool
 
 	onRead func() // called before the files are read or the addresses are checked; may be nil
 }
 
-// Result describes what one reload did. It contains setting names and problems in the file, but no
-// secrets.
+// Result describes a reload. It contains no secrets.
 type Result struct {
 	At        time.Time `json:"at"`
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
-	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running configuration
-	// KeysInForce means that the file was refused and only its keys came into force, or would come
-	// into force after a dry run. If KeysInForce is false, no setting of a refused file came into
-	// force, or its keys are unchanged.
-	KeysInForce bool `json:"keys_in_force,omitempty"`
-	// version of the running configuration after the reload
-	Version uint64 `json:"version"`
-	// if the file is unchanged: when it came into force
+	Unchanged bool      `json:"unchanged,omitempty"`
+	// KeysInForce is true if the file was refused but its keys were applied or, for a dry run,
+	// would be applied. It is false if the keys are unchanged.
+	KeysInForce bool   `json:"keys_in_force,omitempty"`
+	Version     uint64 `json:"version"`
+	// Since is when the running configuration was applied. It is set only if Unchanged is true.
 	Since    time.Time        `json:"since,omitzero"`
 	Changes  []string         `json:"changes,omitempty"`
 	Capacity []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart  []string         `json:"needs_restart,omitempty"`
 	Problems []string         `json:"problems,omitempty"`
-	// warnings about the file, which was read nevertheless
+	// Warnings contains the warnings about a file that was applied.
 	Warnings []string `json:"warnings,omitempty"`
 	Seconds  float64  `json:"seconds"`
 }

@@ -12,24 +12,24 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger requests a reload and returns at once. A trigger is merged with another trigger that is
-// still waiting. A trigger after the files were read causes another reload, so the newest file is
-// always read. Any goroutine may call Trigger.
+// Trigger requests a reload and does not wait for it. Triggers that wait for the same reload are
+// merged. A trigger that arrives after the files were read causes another reload, so the newest
+// files are always read. Any goroutine may call Trigger.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := ofSetFor(r, source); o != nil { // a reload that reads no file cannot replace one that does
+	if o := ofSetFor(r, source); o != nil { // a reload that does not read the file cannot replace one that does
 		waiting = o.triggers
 	}
 	select {
 	case waiting <- source:
-	default: // the reload of the waiting trigger will read the same files
+	default: // the reload for the trigger that is already waiting will read the same files
 	}
 }
 
-// Run handles triggers until ctx ends. Each reload has its own goroutine, because a file's keys
-// must not wait for another reload that waits for names or engines. Run takes the next trigger once
-// the previous reload starts to read the files. So at most one reload waits for the files, no
-// matter how many signals there are.
+// Run handles triggers until ctx ends. Each reload runs on a separate goroutine, because the keys
+// of a file must not wait for another reload that waits for DNS or engines. Run handles the next
+// trigger when the previous reload starts to read the files. However many triggers there are, at
+// most one reload therefore waits to read the files.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -38,7 +38,7 @@ func (r *Reloader) Run(ctx context.Context) {
 			begins := sync.OnceFunc(func() { close(reads) })
 			r.start(Request{Source: source, onRead: func() {
 				select {
-				// this trigger precedes the reading of the files, so this reload covers it
+				// This reload has not read the files yet, so it also handles the next trigger.
 				case <-r.triggers:
 				default:
 				}
@@ -55,17 +55,18 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// startOfSet starts a reload that reads no file, unless such a reload is already waiting.
+// startOfSet starts a reload that does not read the file, unless one is already waiting.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // otherwise frequent triggers would accumulate
+	if o.awaited.Swap(true) { // otherwise frequent triggers would pile up
 		return
 	}
 	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs one reload in a goroutine, and calls ended after the reload, even if it panics.
+// start runs a reload on a new goroutine. It calls ended when the reload has ended, even after a
+// panic.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -73,12 +74,12 @@ func (r *Reloader) start(q Request, ended func()) {
 	})
 }
 
-// watchInterval is how often files are checked when no event reports a change. A file that is
-// mounted individually has no events, but its keys must also take effect within a second.
+// watchInterval is how often files are checked even if no event has been received. A file that is
+// mounted individually does not cause events, and its keys must take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
-// OnChange triggers a reload on SIGHUP and, with `watch`, when one of the configuration's files
-// changes, until stop is called.
+// OnChange triggers a reload on SIGHUP until stop is called. If watch is set in the configuration,
+// a change of a configuration file triggers a reload as well.
 func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)

@@ -9,18 +9,17 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// versions holds the running version and the older ones that still have calls.
+// versions contains the running version and the older versions that still have calls.
 type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
-	// previous is the configuration that the running one has replaced. It is nil if there is none,
-	// or if an operator has just gone back to it.
+	// previous is the configuration before the running one. It is nil if no such configuration
+	// exists, or if an operator has just returned to it.
 	previous atomic.Pointer[config.File]
 }
 
-// back returns the previous configuration with the running configuration's keys, so that a revoked
-// key stays revoked.
+// back returns the previous configuration with the running keys, so that revoked keys stay revoked.
 func (g *versions) back(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {

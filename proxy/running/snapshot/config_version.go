@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// ConfigVersion identifies a snapshot by its number. It also holds the time at which the snapshot
-// took effect, and the number of its running calls. While the keys of a reload are in force before
-// its models, they share the running version.
+// ConfigVersion is the version number of a snapshot, together with its start time and the number of
+// its running calls. Between the time when a reload applies its keys and the time when it applies
+// its models, the snapshot keeps the running version.
 type ConfigVersion struct {
 	Version uint64
 	Since   time.Time
 	calls   atomic.Int64
 }
 
-// BeginCall counts a call that starts with this version. EndCall ends it.
+// BeginCall counts a call that starts with this version.
 func (v *ConfigVersion) BeginCall() { v.calls.Add(1) }
 
 // EndCall ends a call that BeginCall has counted.
 func (v *ConfigVersion) EndCall() { v.calls.Add(-1) }
 
-// Calls returns how many running calls started with this version.
+// Calls returns the number of running calls that started with this version.
 func (v *ConfigVersion) Calls() int64 { return v.calls.Load() }

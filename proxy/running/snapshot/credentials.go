@@ -11,33 +11,33 @@ import (
 	"penstock/proxy/front/browser"
 )
 
-// Credentials decide who may call. Credentials of a new file take effect before its other settings.
+// Credentials determine which requests are authenticated. The credentials of a new file are applied
+// before its other settings.
 type Credentials struct {
-	Keys       *auth.Ring
-	KeyLimits  limit.Bound
-	*Sources            // the inputs that they were built from
+	Keys      *auth.Ring
+	KeyLimits limit.Bound
+	*Sources
 	Hosts      []string // see browser.OwnHosts
-	FileNumber uint64   // the number of the file, in reading order
-	Ahead      bool     // the file's models are not in force yet
+	FileNumber uint64   // number of the file in the order in which files were read
+	Ahead      bool     // whether the models of the file have not been applied yet
 
-	SharedNumber uint64   // the number of the shared keys
-	changing     []string // models that the file changes, if Ahead
+	SharedNumber uint64
+	changing     []string // if Ahead is true: the models that the file changes
 
-	Ends map[string]time.Time // when each key expires, by id; only for keys that expire
+	Ends map[string]time.Time // when each key with an expiry expires, by id
 }
 
-// SharedKeys are the keys in the fleet's store. Only a complete set with a higher number replaces
-// them.
+// SharedKeys are the keys in the fleet's store. A newer set has a higher number.
 type SharedKeys struct {
 	Keys   []config.Key
 	Number uint64
 }
 
-// Sources are the inputs of credentials other than the file. They outlive all reloads.
+// Sources are the inputs of Credentials in addition to the file. They survive reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	Shared bool // the fleet's store also has keys, which are unknown until they have a number
+	Shared bool // whether the fleet's store has keys too, which are unknown as long as their number is 0
 }
 
 func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
@@ -47,8 +47,8 @@ func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*a
 	})
 }
 
-// NewCredentials builds credentials from a file that was just read and from the shared keys. Keys
-// that stay keep the state of their limits.
+// NewCredentials returns credentials with the keys of a file and the shared keys. The state of
+// their limits is preserved.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
 	ring, err := o.ring(f, all, shared)
@@ -67,8 +67,8 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}, nil
 }
 
-// withShared returns the file's keys and the shared keys. If an id or a hash appears twice, the
-// file's key takes precedence, and otherwise the first shared key.
+// withShared returns the keys of a file and the shared keys. If an id or a hash occurs twice, the
+// file's key takes precedence over shared keys, and the first shared key over later ones.
 func withShared(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys
@@ -96,15 +96,14 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// AheadOf returns the credentials of the file next for the time in which the models of s stay in
-// force. Rights that next removes from its keys end at once. Rights to models that next changes are
-// withheld.
+// AheadOf returns the credentials of the file next for use with the models of s. If next removes
+// rights, this takes effect immediately. Rights to models that next changes are withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
 		c.changing = s.Config.ModelsOtherThan(next)
 	}
-	if len(c.changing) == 0 { // no right is withheld, so a second ring would equal the first
+	if len(c.changing) == 0 { // no right is withheld, so the existing ring can be used
 		return c, nil
 	}
 	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
@@ -116,7 +115,7 @@ func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys,
 	return c, nil
 }
 
-// WithShared returns the snapshot with other shared keys in addition to the keys of its file.
+// WithShared returns the snapshot with different shared keys.
 func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
@@ -127,8 +126,8 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits of a key or of a token. It returns nil if the configuration no longer
-// has the key. A token that shares its template's limits gets the limits of the template's entry.
+// LimitsOf returns the limits of a key or a token, or nil if a reload has removed the key. If the
+// issuer has the setting per: key, a token has the limits of its template.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

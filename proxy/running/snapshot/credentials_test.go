@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestAheadOfReusesTheRing checks that no second ring of all keys is built for a file with other
-// keys and the same models. With 20,000 keys a second ring took a noticeable part of each reload.
+// TestAheadOfReusesTheRing checks that no second ring is built if a file changes keys but not
+// models. With 20,000 keys, building a second ring took a noticeable part of each reload.
 func TestAheadOfReusesTheRing(t *testing.T) {
 	file := func(key, served string) *config.File {
 		f, err := config.Parse("penstock.yaml", fmt.Appendf(nil, `

@@ -1,16 +1,13 @@
-// Package snapshot holds one configuration in the form that requests use: a file, compiled for the
-// running upstreams. A snapshot is complete and immutable. A request loads one snapshot and keeps
-// it until the request ends. A reload builds the next snapshot completely and replaces one pointer
-// (package reload).
+// Package snapshot compiles a configuration into the form that requests use. A snapshot is complete
+// and immutable. A request loads a snapshot once and keeps it. A reload builds the next snapshot
+// and replaces one pointer (package reload).
 //
-// A snapshot only points to state that outlives a reload: health and in-flight calls in package
-// upstreams, and the state of keys' limits in proxy/access/limit. Within a snapshot only the
-// ConfigVersion changes. It counts the calls that started with the snapshot.
+// A snapshot refers to state that survives reloads: health and calls in flight in package
+// upstreams, and the state of limits in proxy/access/limit. Within a snapshot, only the
+// ConfigVersion changes, because it counts the calls that started with the snapshot.
 //
-// Credentials are separate because the keys of a new file take effect before its models, and stay
-// in force if its models are refused. A Snapshot with other credentials (WithCredentials) keeps its
-// version. As long as the credentials are Ahead of the models, a key has no right to a model that
-// the new file changes (AheadOf).
-//
-// Both the request path and package reload import this package. It imports neither.
+// Credentials are separate because the keys of a new file are applied before its models, and stay
+// valid if its models are refused. If the credentials of a Snapshot are replaced (WithCredentials),
+// its version does not change. While Ahead is true, a key gains no right to a model that the new
+// file changes (AheadOf).
 package snapshot

@@ -16,24 +16,23 @@ import (
 	"penstock/translate/chat"
 )
 
-// Model is one public model in the form that the request path uses: its route, its timeouts and its
-// rules.
+// Model is a public model in the form that requests use.
 type Model struct {
 	Config    *config.Model
 	Route     *routing.Route
 	Clocks    config.Timeouts
 	Rules     chat.ModelRules
-	lowered   chat.ModelRules // the rules for dialects that lower an effort
+	lowered   chat.ModelRules // rules for dialects in which an unsupported effort is lowered
 	endpoints []string
-	Queue     *queue.Queue // nil: a call that finds no free slot is refused at once
+	Queue     *queue.Queue // nil: a call that finds no free slot is refused immediately
 	Price     money.Price
-	Shadow    *Model // gets a copy of some calls; nil: no copies
-	// Deprecation and Sunset are the values of the headers with these names. They are nil without a
-	// date.
+	Shadow    *Model // receives copies of some calls; nil: calls are not copied
+	// Deprecation and Sunset are the values of the headers of these names; nil: no date is
+	// configured.
 	Deprecation, Sunset []byte
 }
 
-// Crowded reports whether calls already wait for the model. A new call must not overtake them.
+// Crowded reports whether calls are waiting for the model. A new call must not overtake them.
 func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 }
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
@@ -71,7 +70,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 		endpoints: m.Endpoints(),
 	}
 	if at := m.Deprecated; !at.IsZero() {
-		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a date as RFC 9651 defines it
+		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a Date as defined in RFC 9651
 	}
 	if at := m.Sunset; !at.IsZero() {
 		out.Sunset = fasthttp.AppendHTTPDate(nil, at)
@@ -79,7 +78,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	return out
 }
 
-// Serves reports whether the model answers on the endpoint at path.
+// Serves reports whether the model is served on the endpoint with the given path.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
 // CacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An
@@ -106,7 +105,7 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// queueOf returns the model's queue, which outlives reloads, or nil if the model has none.
+// queueOf returns the model's queue, which survives reloads, or nil if the model has no queue.
 func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
@@ -114,5 +113,5 @@ func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	return queues.ForModel(m.ID)
 }
 
-// fails to compile if there are more classes than ranks
+// This fails to compile if there are more classes than ranks.
 var _ [queue.MaxRanks - config.MaxClasses]struct{}

@@ -20,52 +20,51 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Snapshot holds all data that a request needs from one configuration. It is complete and
-// immutable. Live state (health, calls in flight, used limits) is kept elsewhere and found by the
-// identity of its object.
+// Snapshot contains everything that a request needs from a configuration. It is complete and
+// immutable. Live state, such as health, calls in flight and used limits, is stored elsewhere.
 type Snapshot struct {
 	*ConfigVersion
 	Config *config.File
 	Routes *routing.Table
 	Credentials
 	Catalog *catalog.Catalog
-	Models  []Model // index: routing.Route.Index
+	Models  []Model // by routing.Route.Index
 	Refused Refused
 	Secrets Secrets
-	// Floors holds the floor of each class, in the order of the classes. It is nil if no call has a
-	// class.
+	// Floors contains the floors of the classes, in class order; nil: calls have no classes.
 	Floors []config.Percent
-	// Flex reports that the file uses classes, so that a call that requests flex gets the last
-	// class. If only keys made at run time may have a class, a call that requests flex keeps its
-	// key's class.
+	// Flex is true if the configuration has classes. A call with the service tier flex then gets
+	// the last class. If Flex is false, only keys made at run time can have a class, and a call
+	// with the service tier flex keeps the class of its key.
 	Flex bool
 }
 
-// Refused are the request members that steer engines.
+// Refused are the request members that control engines.
 type Refused struct {
-	BySome *chat.RefusedMembers // members that steer at least one engine
-	// ByAll holds the members that every model refuses, for a request whose model is not known yet.
+	BySome *chat.RefusedMembers // members that control at least one engine
+	// ByAll contains the members that every model refuses. It is used while the model of a request
+	// is not known yet.
 	ByAll *chat.RefusedMembers
 }
 
-// Secrets protect clients' data.
+// Secrets protect the data of clients.
 type Secrets struct {
-	Seals    *seal.Keys     // encrypt reasoning that clients carry
-	EndUsers *enduser.Namer // compute the names of end users; nil: not configured
+	Seals    *seal.Keys     // encrypts reasoning that clients carry
+	EndUsers *enduser.Namer // hashes the names of end users; nil: not configured
 }
 
-// Source holds the inputs of a snapshot.
+// Source contains the inputs from which New builds a snapshot.
 type Source struct {
 	File        *config.File
 	Plan        *upstreams.Plan
 	Credentials Credentials
-	Running     *Snapshot // the snapshot to replace; nil: this is the first
+	Running     *Snapshot // snapshot that will be replaced; nil: none
 	Queues      *queue.Queues
-	Started     time.Time // when the process started
+	Started     time.Time
 	Now         time.Time
 }
 
-// New builds a snapshot of a file over the upstreams of a plan.
+// New returns a snapshot of a file with the upstreams of a plan.
 func New(from *Source) (*Snapshot, error) {
 	f := from.File
 	s := &Snapshot{
@@ -103,7 +102,7 @@ func New(from *Source) (*Snapshot, error) {
 	return s, err
 }
 
-// sealKeys returns the file's seal keys, or the keys that the process has generated.
+// sealKeys returns the configured seal keys, or keys that this process has generated.
 func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	secrets := make([]string, len(f.Seal.Keys))
 	for i, key := range f.Seal.Keys {
@@ -118,9 +117,8 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	return seal.PrivateKeys()
 }
 
-// refusedMembers returns the request members that steer any of the engines. Such a member is
-// refused no matter which engine a call would go to, so that a request means the same at every
-// engine.
+// refusedMembers returns the request members that control at least one of the engines. They are
+// refused at every engine, so that a request has the same meaning everywhere.
 func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
@@ -135,20 +133,20 @@ func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	return chat.NewRefusedMembers(out...)
 }
 
-// WithCredentials returns the snapshot with the keys of f. Its version stays the same.
+// WithCredentials returns the snapshot with the keys of f and the same version.
 func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 	next := *s
 	next.Credentials, next.Config = c, s.Config.WithKeys(f)
 	return &next
 }
 
-// DiscoveredModels returns how many models were discovered, by upstream.
+// DiscoveredModels returns the number of discovered models for each upstream.
 func (s *Snapshot) DiscoveredModels() []config.Discovered { return config.DiscoveredModels(s.Config) }
 
-// Open reports whether requests need no credential.
+// Open reports whether requests do not need a credential.
 func (s *Snapshot) Open() bool { return s.Config.Auth == config.AuthNone }
 
-// Lookup finds a model by its id or by an alias.
+// Lookup finds a model by id or alias.
 func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 	r, ok := s.Routes.Lookup(name)
 	if !ok {
@@ -157,9 +155,9 @@ func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 	return &s.Models[r.Index], true
 }
 
-// NearestModel returns the id or alias of the model that a client may have meant by an unknown
-// name, or "". It considers the models that the client's key may use or, with a nil key, the models
-// that an edge without keys serves.
+// NearestModel returns the id or alias that is most similar to an unknown name, or "". It considers
+// only models that the key may use. If key is nil, it considers models only if the edge requires no
+// keys.
 func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 	var names []string
 	for i := range s.Models {
@@ -170,21 +168,22 @@ func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 	return suggest.Nearest(name, names)
 }
 
-// ModelByID finds a model by its id.
+// ModelByID finds a model by id.
 func (s *Snapshot) ModelByID(id string) (*Model, bool) {
 	m, ok := s.Lookup([]byte(id))
 	return m, ok && m.Config.ID == id
 }
 
-// InPlace reports whether the model accepts system messages in the middle of a conversation. It is
-// false for an unknown model, which is refused later.
+// InPlace reports whether the model accepts system messages within a conversation. It returns false
+// for an unknown model, because the request is refused later.
 func (s *Snapshot) InPlace(name []byte) bool {
 	m, ok := s.Lookup(name)
 	return ok && m.Config.SystemMessages == config.SystemInPlace
 }
 
-// RefusedAtHosted returns the members that a model refuses because of a hosted engine. It is nil
-// for a model without such members, and for an unknown model, which is refused later.
+// RefusedAtHosted returns the members that a model refuses because of a hosted engine. It returns
+// nil for all other models. It also returns nil for an unknown model, because the request is
+// refused later.
 func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
 	if m, ok := s.Lookup(name); ok && routing.External(m.Route) {
 		return m.Rules.Refuse
@@ -192,7 +191,7 @@ func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
 	return nil
 }
 
-// QueueConfigs returns the queues of the models that have one, for queue.Queues.Apply.
+// QueueConfigs returns the queues of all models, as the input of queue.Queues.Apply.
 func (s *Snapshot) QueueConfigs() []queue.Use {
 	uses := make([]queue.Use, 0, len(s.Models))
 	for i := range s.Models {
@@ -206,9 +205,9 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 	return uses
 }
 
-// MayUse reports whether a model may answer a key's calls at all. A nil key stands for calls
-// without a key. The key's patterns must allow the model, and the key's tiers must allow one of the
-// model's upstreams, unless a fallback may answer.
+// MayUse reports whether a model may answer calls of a key. A nil key stands for calls without a
+// key. The key must allow the model. In addition, its tiers must allow one of the model's
+// upstreams, unless the model has a fallback.
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	var tiers uint8
 	if key != nil {
@@ -222,10 +221,10 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	return routing.Open(m.Route, tiers) || len(m.Config.Fallback) > 0
 }
 
-// Authenticate checks a request's credential and, if the connection has one, the sender's
-// certificate. It returns nil without an error if there is neither. It refuses one key's
-// certificate together with another key's credential, and a certificate that a browser presents for
-// a page of another origin.
+// Authenticate checks the credential and the client certificate of a request. If the request has
+// neither, it returns nil and no error. It refuses a request whose certificate and credential
+// belong to different keys. It also refuses a certificate without a credential if a page of another
+// origin has sent the request.
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, from auth.Sender, now time.Time,
 ) (*auth.Key, error) {
