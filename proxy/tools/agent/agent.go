@@ -15,63 +15,56 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Options are the command's options.
+// Options are the options of the command.
 type Options struct {
-	Name   string // name of the agent, one of Names
+	Name   string // one of Names
 	URL    string // base URL of the edge's API
-	Model  string // model id or alias; empty: the first ready model that the agent can use
-	KeyEnv string // environment variable that holds the key
+	Model  string // id or alias; "": the first ready model that the agent can use
+	KeyEnv string // environment variable with the key
 	Write  bool
-	JSON   bool // write one object to Out instead of the files' text
+	JSON   bool // write one JSON object to Out instead of the text of the files
 
-	Out, Notes io.Writer // destinations of the files and of notes about them
+	Out, Notes io.Writer // for the files, and for notes about them
 	Getenv     func(string) string
 	Home       string
 	Now        time.Time
 }
 
-// setup holds the data that an agent's files are made from.
 type setup struct {
-	base, key string // base has no /v1; key is the environment variable
+	base, key string // base does not end in /v1; key is the name of the environment variable
 	models    []model
 	codex     []byte
-	websocket bool   // the edge takes calls over WebSocket; checked only for Codex
-	folder    string // the folder of the agent's configuration
+	websocket bool // whether the edge serves WebSocket; set only for Codex
+	folder    string
 }
 
-// first returns the model that the agent should use.
 func (s *setup) first() *model { return &s.models[0] }
 
-// file is a file that an agent reads.
 type file struct {
 	Path string `json:"path"`
 	Text string `json:"text"`
 }
 
-// program describes an agent.
 type program struct {
-	endpoint string // the endpoint of its calls
+	endpoint string
 	folder   []string
 	// folderEnv is the environment variable with which users move the agent's folder. below is the
-	// path within that folder.
+	// path inside that folder.
 	folderEnv, below string
 	files            func(*setup) []file
 	run              func(*setup) string // returns the command line that starts the agent
 }
 
-// Names returns the agents that Run can write a configuration for.
+// Names returns the supported agents.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// longestName is longer than the names of environment variables usually are, and shorter than most
-// keys.
+// longestName is the maximum length of a variable name. Most keys are longer.
 const longestName = 40
 
-// variable matches what shells accept as the name of a variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// IsVariable reports whether a word can be the name of the variable that holds the key. It returns
-// false for a word that may be the key itself, given by mistake. environment has the format of
-// os.Environ.
+// IsVariable reports whether a word can be the name of an environment variable. It returns false if
+// the word may be the key itself. environment has the format of os.Environ.
 func IsVariable(word string, environment []string) bool {
 	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
 		return false
@@ -106,14 +99,12 @@ var programs = map[string]program{
 	},
 }
 
-// at returns a path within the agent's folder.
 func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
 
-// firstPrompt is the approximate number of tokens in an agent's first prompt before the user has
-// written much.
+// firstPrompt is the approximate length of an agent's first prompt in tokens.
 const firstPrompt = 20000
 
-// Run prints or writes an agent's configuration for a running edge.
+// Run prints or writes the configuration of an agent for a running edge.
 func Run(ctx context.Context, o *Options) error {
 	p, known := programs[o.Name]
 	if !known {
@@ -160,7 +151,7 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
 }
 
-// note tells the user what the files do not contain.
+// note prints information that the files do not contain.
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)

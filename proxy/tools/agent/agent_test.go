@@ -15,7 +15,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// key must appear in no file and in no word of the command.
+// key must not appear in any file or in the output of the command.
 const key = "pstk_a_key_that_nobody_may_see"
 
 const twoModels = `{"object":"list","data":[
@@ -34,7 +34,7 @@ func edge(t *testing.T, list string) string {
 	return edgeOf(t, list, http.StatusUpgradeRequired)
 }
 
-// edgeOf starts an edge that answers attempts to use WebSocket with a status.
+// edgeOf starts an edge that answers WebSocket upgrades with the given status.
 func edgeOf(t *testing.T, list string, upgrade int) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,6 @@ func edgeOf(t *testing.T, list string, upgrade int) string {
 	return s.URL
 }
 
-// run runs the command and returns its output.
 func run(t *testing.T, o Options, env map[string]string) (out, notes string, err error) {
 	t.Helper()
 	var written, said bytes.Buffer
@@ -102,8 +101,9 @@ func TestFilesOfEachAgent(t *testing.T) {
 	}
 }
 
-// TestAlias checks that the agent requests an alias, which the edge resolves, and gets the model's
-// facts. Codex requests the id.
+// TestAlias checks an agent that is configured with an alias. The agent must request the alias,
+// which the edge resolves, and its files must contain the properties of the model. Codex must
+// request the id.
 func TestAlias(t *testing.T) {
 	url := edge(t, twoModels)
 	const alias = "claude-it's/1"
@@ -123,7 +123,7 @@ func TestAlias(t *testing.T) {
 }
 
 // TestReadyFirst checks that a ready model is chosen unless a model is named, and that the output
-// says so if no model is ready.
+// mentions if no model is ready.
 func TestReadyFirst(t *testing.T) {
 	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
 	for ready, want := range map[string][2]string{
@@ -155,8 +155,8 @@ func TestKeyInPlaceOfItsName(t *testing.T) {
 	}
 }
 
-// TestFoldersMoveWithTheirVariables checks that files go to the folders that the agents' own
-// variables name.
+// TestFoldersMoveWithTheirVariables checks that files are written to the folder that the agent's
+// environment variable names.
 func TestFoldersMoveWithTheirVariables(t *testing.T) {
 	url := edge(t, twoModels)
 	for name, want := range map[string]string{
@@ -197,8 +197,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWrite checks that only the owner can read written files, that a differing old file is shown
-// and kept, that an equal file is not touched, and that a link stays a link.
+// TestWrite checks that only the owner can read written files, that an equal file is not changed,
+// and that a symbolic link is preserved. If an old file differs, the command must show the
+// differences and save the old file.
 func TestWrite(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	env := map[string]string{"EDGE_KEY": key}
@@ -301,7 +302,8 @@ func writeKeeps(t *testing.T, place func(path string) error) {
 	}
 }
 
-// TestJSON checks that the files are one JSON object, and that other output goes elsewhere.
+// TestJSON checks that the files are printed as one JSON object, and that no other output is mixed
+// with it.
 func TestJSON(t *testing.T) {
 	url := edgeOf(t, twoModels, 405)
 	for _, name := range Names() {

@@ -17,9 +17,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// model holds the data of a catalog entry that agents need.
 type model struct {
-	ID                 string // id of the model, or the requested alias
+	ID                 string // id, or the requested alias
 	Name               string
 	Kind               string
 	SupportedEndpoints []string `json:"supported_endpoints"`
@@ -31,10 +30,9 @@ type model struct {
 	ModelInfo          struct {
 		Efforts []string `json:"supported_reasoning_efforts"`
 	} `json:"model_info"`
-	aliasOf string // the id, if ID is an alias
+	aliasOf string // id of the model if ID is an alias, otherwise ""
 }
 
-// listed returns the id under which the catalog lists the model.
 func (m *model) listed() string {
 	if m.aliasOf != "" {
 		return m.aliasOf
@@ -42,8 +40,8 @@ func (m *model) listed() string {
 	return m.ID
 }
 
-// output returns the maximum length of an answer: the model's limit, or otherwise a quarter of its
-// context.
+// output returns the maximum length of an answer: the model's limit or, if that is unknown, a
+// quarter of its context.
 func (m *model) output() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
@@ -65,18 +63,16 @@ func (m *model) serves(endpoint string) bool {
 	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
 }
 
-// catalog is a running edge's list of models for one key.
 type catalog struct {
 	models []model
-	codex  json.RawMessage // the list for Codex, of all models
+	codex  json.RawMessage // list for Codex, with all models
 }
 
-// catalogTimeout is the maximum time for reading the catalog.
 const catalogTimeout = 5 * time.Second
 
-// readCatalog requests the catalog of the edge whose API is at base, without /v1. The key may be
-// empty. If the wanted model is not in the list but the edge resolves its name, readCatalog adds an
-// entry for it.
+// readCatalog requests the catalog of the edge at base, which does not end in /v1. key may be "".
+// If the catalog does not list the wanted model but the edge resolves its name, readCatalog adds an
+// entry for the model.
 func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
 	if err != nil {
@@ -118,7 +114,6 @@ func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error
 	return c, nil
 }
 
-// speaksWebSocket tests whether the edge takes calls over WebSocket.
 func speaksWebSocket(ctx context.Context, base, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
@@ -144,8 +139,8 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 	return res.StatusCode == http.StatusSwitchingProtocols
 }
 
-// choose returns the models that can work for an agent, with the wanted model first. Without a
-// wanted model, the first ready model comes first.
+// choose returns the models that an agent can use. The first of them is the wanted model or, if
+// wanted is "", a ready model.
 func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string
@@ -169,14 +164,11 @@ func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	return first(fit, i), nil
 }
 
-// first moves the i-th model to the front.
 func first(models []model, i int) []model {
 	m := models[i]
 	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
-// baseOf returns the address of the edge's API without /v1, whether the user's address has it or
-// not.
 func baseOf(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address

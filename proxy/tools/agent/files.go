@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// claudeFiles returns a settings file for Claude Code. Its helper is a command that prints the key.
-// The smaller models that Claude Code requests by itself are also mapped to this model.
+// claudeFiles returns the settings of Claude Code. apiKeyHelper is a command that prints the key.
+// The smaller models that Claude Code uses unasked are mapped to the same model.
 func claudeFiles(s *setup) []file {
 	m := s.first()
 	env := object{
@@ -18,9 +18,9 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
-		// its model picker lists names that look like Anthropic's
+		// Claude Code's model picker lists names that look like Anthropic's.
 		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"},
-		{"ENABLE_TOOL_SEARCH", "false"}, // otherwise it withholds the tools of MCP servers
+		{"ENABLE_TOOL_SEARCH", "false"}, // otherwise Claude Code withholds the tools of MCP servers
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
@@ -29,9 +29,8 @@ func claudeFiles(s *setup) []file {
 	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
 }
 
-// codexFiles returns the catalog and a profile for Codex. Codex merges the profile over its own
-// configuration. Without the catalog Codex would guess the context length of every model that is
-// not OpenAI's.
+// codexFiles returns a profile and a catalog for Codex. Codex merges the profile into its
+// configuration. If it had no catalog, it would guess the context length of each model.
 func codexFiles(s *setup) []file {
 	catalog, websocket := s.at("penstock-models.json"), ""
 	if s.websocket {
@@ -52,7 +51,6 @@ wire_api = "responses"
 	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
 }
 
-// opencodeFiles returns a configuration for opencode, with a provider that has all models.
 func opencodeFiles(s *setup) []file {
 	models := object{}
 	for i := range s.models {
@@ -87,8 +85,8 @@ func opencodeFiles(s *setup) []file {
 	})}}
 }
 
-// copilotFiles returns a file of environment variables, because Copilot has no other configuration
-// for a provider.
+// copilotFiles returns a file with environment variables, because Copilot cannot be configured with
+// a provider in any other way.
 func copilotFiles(s *setup) []file {
 	m := s.first()
 	var b strings.Builder
@@ -104,7 +102,6 @@ func copilotFiles(s *setup) []file {
 	return []file{{s.at("penstock.env"), b.String()}}
 }
 
-// object is a JSON object whose members keep their order.
 type object []member
 
 type member struct {
@@ -124,10 +121,10 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// indented returns v as JSON for people.
 func indented(v any) string { return encoded(v, "  ") }
 
-// encoded returns v as JSON. v consists of texts, numbers and parsed JSON, so encoding cannot fail.
+// encoded returns v as JSON. Encoding cannot fail, because v contains only strings, numbers and
+// parsed JSON.
 func encoded(v any, indent string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -137,12 +134,10 @@ func encoded(v any, indent string) string {
 	return b.String()
 }
 
-// quoted returns a string literal that is valid in JSON and in TOML.
 func quoted(s string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(encoded(s, ""), "\n"), "\x7f", `\u007f`)
 }
 
-// shellWord returns s as one word of a shell's command line.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r < 'a' && !strings.ContainsRune("/._-:@%+=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') || r > 'z'

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write prints the changes, and then puts the file in place. It keeps an existing file that differs
-// under another name.
+// write prints the changes and writes the file. If a file with different content exists, it saves
+// that file under another name.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {
@@ -25,7 +25,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 		return nil
 	}
 	path, kept := f.Path, os.DevNull
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a symbolic link stays a link
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a symbolic link is preserved
 		path = target
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -50,8 +50,8 @@ func (f *file) write(w io.Writer, now time.Time) error {
 	return err
 }
 
-// read returns the existing content. It reads only regular files, because opening a pipe would wait
-// for its writer.
+// read returns the existing content. It reads only regular files, because opening a pipe would
+// block.
 func (f *file) read() (text []byte, there bool, err error) {
 	old, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
@@ -71,11 +71,10 @@ func (f *file) read() (text []byte, there bool, err error) {
 	return text, true, err
 }
 
-// stamp is the time format in the name of a kept file.
 const stamp = "20060102-150405"
 
-// keep writes the old content to a new file and returns its name. It never overwrites a file that
-// was kept earlier in the same second.
+// keep writes the old content to a new file and returns its name. It does not overwrite a file that
+// was saved in the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
 	stamped := f.Path + "." + now.UTC().Format(stamp)
 	name := stamped
@@ -91,7 +90,6 @@ func (f *file) keep(old []byte, now time.Time) (string, error) {
 	}
 }
 
-// closed writes text to a file and closes the file.
 func closed(f *os.File, text []byte) error {
 	_, err := f.Write(text)
 	if last := f.Close(); err == nil {
@@ -100,7 +98,7 @@ func closed(f *os.File, text []byte) error {
 	return err
 }
 
-// difference shows the lines between the common prefix and the common suffix of two texts.
+// difference returns the lines between the common prefix and the common suffix of two texts.
 func difference(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {

@@ -15,23 +15,24 @@ import (
 	"time"
 )
 
-// Options are the command's options.
+// Options are the options of the command.
 type Options struct {
-	In, Out     string // paths
-	URL         string // URL of the edge's API
-	Key         string // the API key; empty: no key is sent
-	Concurrency int    // maximum number of requests at once
+	In, Out     string
+	URL         string
+	Key         string // "": no key
+	Concurrency int
 	Notes       io.Writer
 }
 
-// Exit codes besides 0 (every line was answered) and 1 (the batch could not continue).
+// These exit codes are used in addition to 0 (every line was answered) and 1 (the batch could not
+// continue).
 const (
 	exitUsage       = 2
-	exitLines       = 3   // some lines were refused or unanswered
-	exitInterrupted = 130 // ended by a signal; the next start continues
+	exitLines       = 3   // some lines ended with an error
+	exitInterrupted = 130 // ended by a signal; the next run continues
 )
 
-// Error ends the command with an exit code.
+// Error is an error with an exit code.
 type Error struct {
 	Code int
 	err  error
@@ -40,13 +41,12 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.err }
 
-// ExitCode returns the code.
+// ExitCode returns the exit code.
 func (e *Error) ExitCode() int { return e.Code }
 
-// run is one run of the command.
 type run struct {
 	o         *Options
 	base      string
@@ -54,13 +54,12 @@ type run struct {
 	out       *output
 	transport *http.Transport
 
-	unanswered  chan struct{}          // receives after the run's first attempt without an answer
-	failures    atomic.Int64           // consecutive attempts without an answer
-	why         atomic.Pointer[string] // why the last attempt got no answer; nil if it got one
-	ok, refused atomic.Int64           // numbers of lines
+	unanswered  chan struct{}          // receives a value after an attempt that got no answer
+	failures    atomic.Int64           // number of consecutive attempts that got no answer
+	why         atomic.Pointer[string] // why the last attempt got no answer; nil: it got an answer
+	ok, refused atomic.Int64
 }
 
-// check returns an error for invalid options. Its errors never contain the key.
 func (o *Options) check() error {
 	if o.In == "-" || o.Out == "-" {
 		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
@@ -75,8 +74,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run processes the missing lines of a batch. If ctx ends early, the next run repeats the lines
-// that were being sent.
+// Run processes the lines that the output does not contain yet. If ctx ends first, the next run
+// sends the unfinished lines again.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
 		return &Error{exitUsage, err}
@@ -92,7 +91,7 @@ func Run(ctx context.Context, o *Options) error {
 	}
 	r := &run{o: o, base: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
 	r.unanswered = make(chan struct{}, 1)
-	// without a proxy
+	// The transport does not use a proxy.
 	r.transport = &http.Transport{MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute}
 	defer r.transport.CloseIdleConnections()
 	if r.out, err = openOutput(o.Out); err != nil {
@@ -115,7 +114,6 @@ func Run(ctx context.Context, o *Options) error {
 	return err
 }
 
-// all processes every line that is missing from the output.
 func (r *run) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,7 +148,6 @@ func (r *run) all(ctx context.Context) error {
 	return err
 }
 
-// do processes one line.
 func (r *run) do(ctx context.Context, line *request) error {
 	a, err := r.work(ctx, line)
 	if err != nil {
@@ -164,11 +161,10 @@ func (r *run) do(ctx context.Context, line *request) error {
 	return r.out.add(a)
 }
 
-// reportEvery is the interval at which a run reports its progress.
 const reportEvery = 10 * time.Second
 
-// report reports the run's progress until stop is called. It reports at once after the first
-// attempt without an answer, so that a wrong address is not mistaken for slow progress.
+// report prints progress until stop is called. If the first attempt gets no answer, report prints
+// immediately, so that users notice a wrong address.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
@@ -194,7 +190,6 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-// progress describes the run's progress, and what the run is waiting for.
 func (r *run) progress(todo int) string {
 	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
 	if why := r.why.Load(); why != nil {

@@ -26,7 +26,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestCheck checks that all mistakes are reported by line, without any text of the line.
+// TestCheck checks that all mistakes are reported by line number, and that the text of a line is
+// not quoted.
 func TestCheck(t *testing.T) {
 	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
 	path := write(t, "in.jsonl", strings.Join([]string{
@@ -61,8 +62,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOutputIsMended checks that final lines stay in an output, and that a truncated line and the
-// lines to send again are removed.
+// TestOutputIsMended checks that final lines stay in an output file, and that a truncated line and
+// the lines that must be sent again are removed.
 func TestOutputIsMended(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
@@ -96,7 +97,7 @@ func TestOutputIsMended(t *testing.T) {
 	}
 }
 
-// TestOutputOfSomethingElse checks that a file that is not a batch's output stays unchanged.
+// TestOutputOfSomethingElse checks that a file that is not the output of a batch stays unchanged.
 func TestOutputOfSomethingElse(t *testing.T) {
 	ours := `{"id":"x","custom_id":"a","response":{"status_code":200,"request_id":"","body":{}},"error":null}` + "\n"
 	for name, text := range map[string]string{
@@ -128,11 +129,12 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a line is never repeated at once if a header asks for a long wait.
+// TestRetryAfter checks that a line is not sent again immediately if a header requests an extremely
+// long wait.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "7200": 2 * time.Hour,
-		"9223372037":              9223372036 * time.Second, // more than 2^63 nanoseconds
+		"9223372037":              9223372036 * time.Second, // exceeds 2^63 nanoseconds
 		"99999999999999999999999": 9223372036 * time.Second, "-99999999999999999999999": 0,
 	} {
 		if got := retryAfter(header); got != want {
@@ -141,8 +143,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestUsedUpBudget checks that a used-up budget ends the run, that the run says when the budget is
-// renewed, and that the refusal is not recorded as an answer.
+// TestUsedUpBudget checks that an exhausted budget ends the run, that the run reports when the
+// budget renews, and that the refusal is not written as an answer.
 func TestUsedUpBudget(t *testing.T) {
 	var asked atomic.Int64
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -176,8 +178,8 @@ func TestUsedUpBudget(t *testing.T) {
 	}
 }
 
-// TestWrongOptions checks that an invalid address, and a key that no edge accepts, are reported at
-// once, without any text of the key.
+// TestWrongOptions checks that an invalid address, and a key that no edge accepts, are reported
+// immediately, and that the report does not quote the key.
 func TestWrongOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":  {},
@@ -212,7 +214,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestProgressSaysWhy checks that the progress says what a run waits for until there is an answer.
+// TestProgressSaysWhy checks that until the first answer, the progress line states what the run is
+// waiting for.
 func TestProgressSaysWhy(t *testing.T) {
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -233,7 +236,7 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
-// TestSilentAddress checks that a run reports at once, and only once, that no server answers.
+// TestSilentAddress checks that a run reports immediately, and only once, that no server answers.
 func TestSilentAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -267,7 +270,8 @@ func (w *firstWord) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestOutputIsOneRuns checks that only one run at a time can use an output, even a repaired output.
+// TestOutputIsOneRuns checks that only one run at a time can use an output, even if the output has
+// just been repaired.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",
@@ -294,8 +298,8 @@ func TestOutputIsOneRuns(t *testing.T) {
 	}
 }
 
-// TestGateFindsTheRoom checks that the number of simultaneous requests approaches the available
-// slots, and stays near that number.
+// TestGateFindsTheRoom checks that the number of concurrent requests approaches the number of free
+// slots, and stays near it.
 func TestGateFindsTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, ceiling = 12, 64
@@ -343,8 +347,8 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// TestGateWaits checks that a refusal stops all requests until its Retry-After has passed if no
-// other request runs.
+// TestGateWaits checks that a refusal stops all requests until its Retry-After has passed, if no
+// other request is running.
 func TestGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()

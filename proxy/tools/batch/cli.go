@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// CLI is the command's flags.
+// CLI contains the flags of the command.
 type CLI struct {
 	In          string `arg:"" values:"files" name:"in.jsonl" help:"File of requests: one JSON object a line with custom_id, method, url and body, as OpenAI's Batch API has it."`
 	Out         string `short:"o" name:"out" required:"" placeholder:"FILE" help:"File of answers. Requests that it already answers are not sent again."`
@@ -47,9 +47,9 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the key in a file's text if the file has the format that `penstock key new` writes:
-// the key on the first line, followed by no text or by a blank line. Any other text is not a key,
-// and is returned unchanged.
+// keyOf returns the first line of a key file if the text has the format of `penstock key new`: the
+// key alone, or the key followed by a blank line. Otherwise it returns the whole text, which is not
+// a valid key.
 func keyOf(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")

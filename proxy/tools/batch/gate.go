@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// gate limits the number of simultaneous requests to the slots that the edge has for them.
+// gate limits the number of concurrent requests to the number of slots that the edge has free.
 type gate struct {
 	ceiling int
 
@@ -14,18 +14,16 @@ type gate struct {
 	changed   chan struct{} // closed when another request may start
 	running   int
 	limit     float64
-	refused   bool      // after a refusal the limit grows slowly
+	refused   bool      // whether any request was refused; limit then grows slowly
 	notBefore time.Time // no request starts before this time
 }
 
-// firstLimit is the limit at the start of a run.
 const firstLimit = 4
 
 func newGate(ceiling int) *gate {
 	return &gate{ceiling: ceiling, changed: make(chan struct{}), limit: float64(min(firstLimit, ceiling))}
 }
 
-// enter waits until a request may start. It returns ctx's error.
 func (g *gate) enter(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -54,7 +52,6 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-// leave ends a request that was answered.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,8 +63,8 @@ func (g *gate) leave() {
 	g.end()
 }
 
-// leaveRefused ends a request for which there was no slot or no engine. after is the time until the
-// next attempt.
+// leaveRefused ends a request that found no slot or no engine. after is the time until the next
+// attempt may start.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,14 +76,12 @@ func (g *gate) leaveRefused(after time.Duration) {
 	g.end()
 }
 
-// end counts a request as ended. The caller must hold the lock.
 func (g *gate) end() {
 	g.running--
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// sleep waits for d or until ctx ends. If ctx ends, it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -98,7 +93,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// atOnce returns the number of running requests.
 func (g *gate) atOnce() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

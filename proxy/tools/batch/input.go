@@ -11,21 +11,19 @@ import (
 	"strings"
 )
 
-// longestLine is the maximum length of a line of a file. A line may be a request with images, or
-// its answer.
+// longestLine is the maximum length of a line. A line may be a request with images, or an answer.
 const longestLine = 64 << 20
 
-// request is a line of the input.
 type request struct {
 	CustomID string          `json:"custom_id"`
 	Method   string          `json:"method"`
 	URL      string          `json:"url"`
 	Body     json.RawMessage `json:"body"`
-	number   int             // number of its line
+	number   int
 }
 
-// problem returns what is wrong with a line, without quoting the line. It returns "" if the line is
-// valid.
+// problem describes what is wrong with a line without quoting the line. If the line is valid, it
+// returns "".
 func (r *request) problem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
@@ -45,10 +43,10 @@ func (r *request) problem() string {
 	return ""
 }
 
-// mostProblems is the maximum number of reported mistakes in an input.
 const mostProblems = 20
 
-// check reads the whole input and returns its number of lines. The error names each wrong line.
+// check reads the whole input and returns the number of its lines. The error lists all invalid
+// lines.
 func check(path string) (lines int, err error) {
 	seen := map[string]int{}
 	var problems []error
@@ -81,7 +79,6 @@ func check(path string) (lines int, err error) {
 	return lines, err
 }
 
-// eachLine calls f with every nonblank line of a file, without its line end.
 func eachLine(path string, f func(number int, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -29,26 +29,24 @@ type response struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-// failure is the reason why there is no response.
 type failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// final reports whether the line is final. It is final if it was answered, or refused for its
-// content, so that another attempt would probably get the same answer.
+// final reports whether the line need not be sent again. It was either answered, or refused because
+// of its content, so that another attempt would probably be refused too.
 func (a *answer) final() bool {
 	if a.Response == nil || retryable(a.Response.Status) {
 		return false
 	}
-	switch a.Response.Status { // the key's rights or the models may have changed
+	switch a.Response.Status { // the key's permissions or the models may have changed
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return false
 	}
 	return true
 }
 
-// retryable reports whether another attempt may succeed after a status.
 func retryable(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
@@ -58,20 +56,18 @@ func retryable(status int) bool {
 	return false
 }
 
-// ok reports whether the line's request has succeeded.
 func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
-// output is the file of answers.
 type output struct {
 	mu   sync.Mutex
 	file *os.File
 	done map[string]bool // custom_ids in the file
 
-	refused int // how many lines in done did not succeed
+	refused int // number of lines in done that were refused
 }
 
-// openOutput opens the output, which may be from an earlier run. It removes a truncated line, and
-// lines that are not final. Until the output is closed, only this run may use it.
+// openOutput opens the output, which an earlier run may have written. It removes a truncated line
+// and lines that are not final. Only this run may use the output until it is closed.
 func openOutput(path string) (*output, error) {
 	file, err := openLocked(path)
 	if err != nil {
@@ -84,8 +80,8 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// openLocked opens a file that only one run writes. The lock is on the file itself, so a killed run
-// leaves no lock behind.
+// openLocked opens and locks a file. The lock is on the file itself, so it disappears if the run is
+// killed.
 func openLocked(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -102,7 +98,7 @@ func openLocked(path string) (*os.File, error) {
 		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
 			return file, nil
 		}
-		_ = file.Close() // another run has just replaced it with a repaired file
+		_ = file.Close() // another run has just replaced the file
 	}
 }
 
@@ -115,7 +111,7 @@ func lock(file *os.File, path string) error {
 }
 
 // mend reads the lines of an output, and rewrites the file if lines must be removed. If the file is
-// not an output, mend returns an error and leaves the file unchanged.
+// not the output of a batch, mend returns an error and does not change it.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -128,7 +124,7 @@ func (o *output) mend(path string) error {
 		}
 	}()
 	kept, write := int64(0), bufio.NewWriter(next)
-	var foreign error // set if the previous line was not written by a batch
+	var foreign error // error if the previous line is not from a batch
 	err = scan(old, path, func(number int, line []byte) error {
 		a := parseAnswer(line)
 		switch {
@@ -170,14 +166,14 @@ func (o *output) mend(path string) error {
 	if err := os.Rename(next.Name(), path); err != nil {
 		return err
 	}
-	o.file = next // positioned at its end
+	o.file = next // positioned at the end of the file
 	return old.Close()
 }
 
-// cutStart is the prefix of each line. It distinguishes a truncated line from other text.
+// cutStart is the prefix of every line. It distinguishes a truncated line from other text.
 const cutStart = `{"id":"`
 
-// parseAnswer parses a line of an output. It returns nil if the line is truncated or no answer.
+// parseAnswer parses a line of an output. If the line is malformed, it returns nil.
 func parseAnswer(line []byte) *answer {
 	a := &answer{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
@@ -186,7 +182,8 @@ func parseAnswer(line []byte) *answer {
 	return a
 }
 
-// add writes a line with a single write, so that a kill can truncate only the last line.
+// add writes an answer. It uses one write for each line, so that a kill can truncate only the last
+// line.
 func (o *output) add(a *answer) error {
 	line, err := json.Marshal(a)
 	if err != nil {
@@ -198,5 +195,4 @@ func (o *output) add(a *answer) error {
 	return err
 }
 
-// close syncs the file to disk.
 func (o *output) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }

@@ -18,35 +18,31 @@ import (
 )
 
 const (
-	// mostAttempts is how often a line without an answer is sent. Refusals because there is no free
-	// slot do not count, because the line did not cause them.
+	// mostAttempts is how often a line without an answer is sent. Refusals because no slot was free
+	// do not count, because the line is not to blame for them.
 	mostAttempts = 8
-	// mostFailures is how many consecutive attempts, of any lines, may get no answer before the run
-	// ends.
+	// mostFailures is how many consecutive attempts, of any lines, may fail before the run ends.
 	mostFailures = 3 * mostAttempts
-	// longestPause is the maximum pause between two attempts. shortestRetry is the pause after a
-	// refusal without a Retry-After.
+	// longestPause is the maximum pause between two attempts. shortestRetry is the first pause if
+	// the answer has no Retry-After.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the maximum Retry-After that a line waits for. A longer one means that a
-	// budget is used up, and ends the run.
+	// longestWait is the maximum Retry-After. A longer Retry-After means that a budget is
+	// exhausted, and ends the run.
 	longestWait = 10 * time.Minute
 )
 
-// errKey ends the run, because every line would fail.
+// errKey ends the run, because all other lines would fail as well.
 var errKey = errors.New("the edge refuses the key")
 
-// errPath also ends the run. A missing model is also a 404, but concerns only its own line.
+// errPath ends the run. A 404 for a missing model does not, because it affects only one line.
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
-// errNoAnswer also ends the run.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
-// codeNoAnswer is the code of a line without a complete answer.
 const codeNoAnswer = "no_answer"
 
-// work sends one line until it has an answer or is given up. An error ends the run, and the line
-// remains unanswered.
+// work sends one line until it is answered or given up. An error ends the run.
 func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
@@ -104,7 +100,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 	}
 }
 
-// send sends a line once. An error means that there is no answer.
+// send sends a line once. If it returns an error, the line got no answer.
 func (r *run) send(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+line.URL, bytes.NewReader(line.Body))
 	if err != nil {
@@ -124,7 +120,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		return nil, 0, err
 	}
 	var one bytes.Buffer
-	if json.Compact(&one, body) != nil { // not JSON: audio, or the page of another server
+	if json.Compact(&one, body) != nil { // the answer is not JSON: it is audio, or another server's page
 		one.Reset()
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -136,18 +132,19 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		retryAfter(got.Header.Get("Retry-After")), nil
 }
 
-// retryAfter returns the wait in seconds that a header requests, or 0 if it requests none. A larger
-// value becomes the maximum Duration.
+// retryAfter returns the number of seconds in a Retry-After header, or 0. It caps large values at
+// the maximum Duration.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
-	n, err := strconv.ParseInt(header, 10, 64) // n is the maximum for larger values
+	n, err := strconv.ParseInt(header, 10, 64) // if the value is too large, n is the maximum
 	if n <= 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// words describes why there is no answer yet: err, or the edge's refusal.
+// words describes why an attempt did not produce a final answer: err or, if err is nil, the edge's
+// refusal.
 func (r *response) words(err error) string {
 	if err == nil {
 		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))
@@ -159,7 +156,6 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-// code returns the code of the answer's error if the edge wrote the error, and otherwise "".
 func (r *response) code() string {
 	var body struct {
 		Error struct {

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/operate/openapi"
 )
 
-// OpenAPI prints the API's description.
+// OpenAPI prints the API description.
 type OpenAPI struct {
 	Format string `enum:"yaml,json" default:"yaml" help:"Form of the document: ${enum}, the same in both."`
 }
@@ -23,12 +23,12 @@ func (o *OpenAPI) Run() error {
 	return err
 }
 
-// Version prints the version and build.
+// Version prints the version and build information.
 type Version struct {
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: version, revision, go and platform."`
 }
 
-// Run prints the version and build.
+// Run prints the version and build information.
 func (v *Version) Run() error {
 	if v.Format == formatJSON {
 		return printJSON(build.Describe())

@@ -16,7 +16,6 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// operator holds the flags for reaching a running edge.
 type operator struct {
 	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
 	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, if it has one. Other users of the machine can see arguments, but not the variable."`
@@ -27,7 +26,7 @@ func (o *operator) edge() admin.Edge {
 	return admin.Edge{Admin: o.Admin, Token: o.Token, CACert: o.CACert}
 }
 
-// Reload makes a running edge read its configuration again.
+// Reload makes a running edge reload its configuration.
 type Reload struct {
 	File   string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with the running configuration, instead of the edge's own. The edge reads it as if it were in its file's folder."`
 	Diff   bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
@@ -37,8 +36,7 @@ type Reload struct {
 	operator
 }
 
-// Run requests the reload. If the configuration has problems, Run returns an error with exit code
-// 1.
+// Run requests the reload. If the configuration has problems, the command ends with exit code 1.
 func (r *Reload) Run() error {
 	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
 	if r.File != "" {
@@ -78,8 +76,8 @@ func (t *Top) Help() string {
 	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
-// Run shows the state until the user quits or interrupts it. A closed terminal sends SIGHUP, and so
-// may a program that takes over the terminal.
+// Run shows the state until the user quits. SIGHUP ends it too, because closing the terminal sends
+// this signal, as may a program that takes over the terminal.
 func (t *Top) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
 	defer stop()
@@ -149,14 +147,13 @@ func (c *Canary) Run() error {
 	}, os.Stdout)
 }
 
-// Modes are the commands that set the mode of upstreams.
+// Modes contains the commands that set the mode of upstreams.
 type Modes struct {
 	Drain       Drain       `cmd:"" help:"Take an upstream out: running calls end, no new ones come; in a fleet with a store, at every edge."`
 	Maintenance Maintenance `cmd:"" help:"Take an upstream out and pause its probes, too."`
 	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
 }
 
-// mode holds the common flags of the commands that set an upstream's mode.
 type mode struct {
 	Who    string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: upstreams, each with name and was, its mode before; of ready without an upstream: status."`
@@ -168,7 +165,7 @@ func (m *mode) set(q admin.ModeRequest) ([]string, error) {
 	return admin.RequestMode(m.edge(), q, m.Format == formatJSON, os.Stdout)
 }
 
-// out holds the flags and the argument of the commands that take upstreams out of service.
+// out contains the flags of the commands that take upstreams out of service.
 type out struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' for all whose names begin with gpu-, tag:h100 for all with the tag."`
@@ -202,13 +199,14 @@ type Maintenance struct{ out }
 // Run requests the mode.
 func (m *Maintenance) Run() error { return m.take("maintenance") }
 
-// Ready checks whether an edge takes new requests, or makes an upstream take calls again.
+// Ready checks whether an edge accepts requests, or lets an upstream accept calls again.
 type Ready struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run queries the edge. It returns an error if the edge drains or does not answer.
+// Run asks the edge or, if an upstream is named, sets its mode. It returns an error if the edge is
+// draining or does not answer.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

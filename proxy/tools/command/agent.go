@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/tools/agent"
 )
 
-// Agent writes the configuration of a coding agent.
+// Agent configures a coding agent.
 type Agent struct {
 	Name   string `arg:"" name:"agent" enum:"${agents}" help:"The agent: ${enum}."`
 	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
@@ -26,7 +26,7 @@ own configuration, which is not touched: the command line printed at the end nam
 
 // Run prints or writes the files.
 func (a *Agent) Run() error {
-	// the value is not printed, because it may be the key
+	// The value is not printed, because it may be the key itself.
 	if !agent.IsVariable(a.KeyEnv, os.Environ()) {
 		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
 	}
@@ -34,7 +34,7 @@ func (a *Agent) Run() error {
 	if err != nil {
 		return err
 	}
-	// a signal may end it at any time, because it leaves no file incomplete
+	// A signal may end the process at any time without harm, because files are written atomically.
 	return agent.Run(context.Background(), &agent.Options{
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),

@@ -23,10 +23,10 @@ type Check struct {
 	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
 }
 
-// stdin is the name of standard input in problems.
+// stdin is the name of standard input in problem reports.
 const stdin = "(standard input)"
 
-// Run prints the result for each file, and where the edge would find the engines of upstreams.
+// Run prints the result for each file, and reports where upstreams discover their engines.
 func (c *Check) Run() error {
 	switch {
 	case c.Example:
@@ -90,8 +90,8 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// load reads a file or, for -, standard input. For standard input it changes name. The returned
-// file is nil if it is unusable.
+// load reads a file, or standard input if *name is "-". For standard input, it changes *name to a
+// name for problem reports. If the configuration is not valid, the returned file is nil.
 func load(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
 		f, problems := proxy.Load(*name)
@@ -106,7 +106,6 @@ func load(name *string) (*config.File, config.Problems, error) {
 	return f, problems, nil
 }
 
-// finding is a problem in JSON.
 type finding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -116,7 +115,6 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-// write prints problems for programs: one JSON array, or a GitHub workflow command for each.
 func (c *Check) write(w io.Writer, problems config.Problems) error {
 	out := make([]finding, len(problems))
 	for i, p := range problems {
@@ -150,25 +148,24 @@ func (c *Check) write(w io.Writer, problems config.Problems) error {
 	return nil
 }
 
-// githubText and githubProperty escape characters that a workflow command must not contain.
+// githubText and githubProperty escape characters in workflow commands.
 var (
 	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// toldError ends a command with code 1 if its problems have already been printed.
+// toldError ends a command with exit code 1 after its problems have been printed.
 type toldError struct{}
 
 func (toldError) Error() string { return "" }
 
-// compare prints the changes from the configuration named by --against to next.
 func (c *Check) compare(next *config.File) error {
 	old, problems := config.LoadValid(c.Against, engine.Known())
 	if old == nil {
 		return problems
 	}
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
-		return exposed // as an edge with the old file would refuse it
+		return exposed // an edge that runs with the old file would refuse the new one
 	}
 	return reload.WriteDiff(os.Stdout, old, next)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion prints a script that completes command lines.
+// Completion prints a completion script for a shell.
 type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 
-	Scenarios []string `kong:"-"` // the scenarios of bench
+	Scenarios []string `kong:"-"` // names of the scenarios of bench
 }
 
 // Help is printed below the flags.
@@ -40,34 +40,32 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// place is the position in the grammar that a command line has reached.
+// place is a node of kong's grammar that a command line has reached.
 type place struct {
-	path  string // the commands so far, such as "bench run"; empty at the root
-	words []word // the possible next words: commands or values; flags without their arguments
+	path  string // the commands so far, such as "bench run"; "" at the root
+	words []word // possible next words, without flags: commands or values
 	flags []flag
-	kind  string // kind of further words: the names of a kind, files, or none
+	kind  string // kind of the arguments: a kind of names, files, or ""
 }
 
-// word is a command, or one of the values that an argument can have.
 type word struct{ text, help string }
 
-// flag is a flag with its dashes.
 type flag struct {
 	word
-	short  string   // the short flag; empty: none
-	value  bool     // the flag is followed by a value
-	values []string // its allowed values; none: any
-	kind   string   // kind of its value, as in place
+	short  string // short flag, or ""
+	value  bool
+	values []string // allowed values; nil: any
+	kind   string   // kind of the value, as in place
 }
 
-// step returns the previous place and the word that leads to this one, such as "bench/run".
+// step returns the parent's path and the last word, joined with a slash, such as "bench/run".
 func (p *place) step() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// places returns the places of a grammar, the root first. The words of an optional command are also
-// offered at the place above it.
+// places returns the places of a grammar, starting with the root. The words of a default command
+// are also offered at its parent.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -106,8 +104,6 @@ func (c *Completion) places(n *kong.Node) []place {
 	return append([]place{here}, below...)
 }
 
-// choices returns the allowed values that the script itself contains. Without choices, any value is
-// allowed, or kindOf gives the kind.
 func (c *Completion) choices(v *kong.Value) []string {
 	switch {
 	case v.Tag.Get("values") == "scenarios":
@@ -118,8 +114,8 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns the kind of name that a value is. The shell completes files, and the program
-// completes all other kinds.
+// kindOf returns the kind of a value. The shell completes file names, and the program completes all
+// other kinds.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":
@@ -131,15 +127,14 @@ func kindOf(v *kong.Value) string {
 	}
 }
 
-// files is the kind that the shell completes.
+// files is the kind of values that the shell itself completes.
 const files = "files"
 
-// frame is the script text that two shells share: It follows the commands on the line, and offers
-// the words of the place or the values of the previous flag.
+// frame is the script text that differs between bash and zsh.
 type frame struct{ head, end string }
 
 var (
-	// Readline treats = and : as separate words, so the script splits the line into words itself.
+	// Readline splits words at = and :, so the script splits the line itself.
 	bashFrame = frame{
 		`_penstock() {
   local place="" offer="" flags="" kind="" word line
@@ -173,7 +168,7 @@ compdef _penstock penstock
 	}
 )
 
-// asking is the script text that makes the program print names.
+// asking is the script text that calls the program to get names.
 const asking = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then
@@ -219,12 +214,12 @@ func writeShell(b *strings.Builder, places []place, f frame) {
 	b.WriteString(f.end)
 }
 
-// quoteFish returns text in single quotes.
 func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-// fishHead is the script text that finds the place of a line, and makes the program print names.
+// fishHead is the script text that determines the place of a command line and calls the program to
+// get names.
 const fishHead = `function __penstock_values
   set -l line (commandline -opc)
   command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null
@@ -259,13 +254,11 @@ func writeFish(b *strings.Builder, places []place) {
 	}
 }
 
-// gistOf returns the first sentence of a help text.
 func gistOf(help string) string {
 	help, _, _ = strings.Cut(help, ". ")
 	return help
 }
 
-// fish returns the line that declares the flag and its values to fish.
 func (f *flag) fish() string {
 	name := "-l " + strings.TrimPrefix(f.text, "--")
 	if f.short != "" {

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// CompletionValues prints the names of a kind for the scripts of Completion. It prints nothing if
-// the names are not available quickly.
+// CompletionValues prints names of one kind for the scripts that Completion generates. If the names
+// are not available quickly, it prints nothing.
 type CompletionValues struct {
 	Kind string   `arg:"" enum:"upstreams,models,words" help:"What is named: ${enum}."`
 	Line []string `arg:"" optional:"" help:"The words of the line before the one to complete."`
@@ -22,7 +22,7 @@ type CompletionValues struct {
 // completionPatience is the maximum time that a user who has pressed Tab has to wait.
 const completionPatience = 300 * time.Millisecond
 
-// Run prints the names, one to a line.
+// Run prints one name per line.
 func (c *CompletionValues) Run() error {
 	var names []string
 	switch c.Kind {
@@ -40,8 +40,8 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// known returns the names that the running edge knows or, if the edge does not answer, the names in
-// the configuration.
+// known returns the names from the running edge or, if the edge does not answer, from the
+// configuration.
 func (c *CompletionValues) known() []string {
 	edge := admin.Edge{
 		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
@@ -77,8 +77,8 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the line, or else the value of its environment variable, or
-// else usual.
+// given returns the value of a flag on the command line. If the flag is missing, it returns the
+// value of the environment variable or, if that is unset, usual.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
@@ -90,7 +90,7 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 			if value = c.Line[i+1]; value != "=" {
 				return value
 			}
-			if i+2 < len(c.Line) { // bash treats = as a separate word
+			if i+2 < len(c.Line) { // bash splits the line at =
 				return c.Line[i+2]
 			}
 		}
@@ -101,7 +101,6 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 	return usual
 }
 
-// explainable returns the words that explain accepts.
 func explainable() (words []string) {
 	for _, row := range references() {
 		words = append(words, row.name)
@@ -109,7 +108,7 @@ func explainable() (words []string) {
 			words = append(words, statuses(row)...)
 		}
 		for i, r := range row.name {
-			if r == '.' { // the word names a group of settings
+			if r == '.' { // the part before a dot is the name of a group of settings
 				words = append(words, row.name[:i])
 			}
 		}
@@ -118,7 +117,7 @@ func explainable() (words []string) {
 }
 
 // typable reports whether a name can be typed on a command line without quotes. Engines choose the
-// ids of their models, and a shell would interpret special characters in them.
+// ids of their models, so an id may contain characters that are special in a shell.
 func typable(name string) bool {
 	return name != "" && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))

@@ -1,5 +1,5 @@
-// Package command implements the program's command line, except for `bench` and `sim`. It has the
-// flags of each command, its help, and the function that it calls. main.go combines the commands. A
-// command reads the environment only through its flags (completion-values through the flags of the
-// line that it completes). It prints results to standard output and errors to standard error.
+// Package command implements all commands of the program except `bench` and `sim`. It contains
+// their flags and help, and calls the packages that do the work. A command reads the environment
+// only through its flags. completion-values reads it through the flags of the command line that it
+// completes. Results go to standard output, errors to standard error.
 package command

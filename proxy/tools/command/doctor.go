@@ -63,8 +63,8 @@ func (d *Doctor) Run() error {
 	})
 }
 
-// resolve replaces upstream names among the arguments by their URLs. An argument that may be a host
-// stays as it is, unless it resembles a name.
+// resolve replaces arguments that are names of upstreams with the URLs of these upstreams. All
+// other arguments must be hosts. An argument that resembles a name is an error.
 func (d *Doctor) resolve(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {
@@ -84,7 +84,6 @@ func (d *Doctor) resolve(all []config.Upstream) error {
 	return nil
 }
 
-// discover prints the engines that the upstreams of a configuration discover.
 func (d *Doctor) discover(f *config.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

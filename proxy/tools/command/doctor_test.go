@@ -8,9 +8,9 @@ import (
 	"penstock/config"
 )
 
-// TestDoctorTakesNames checks that the doctor accepts the names of a configuration's upstreams, and
-// suggests the upstream that a misspelled name probably means. An argument that may be a host
-// stays.
+// TestDoctorTakesNames checks that the doctor accepts the names of configured upstreams, and
+// suggests the name that a misspelled name resembles. An argument that may be a host is not
+// changed.
 func TestDoctorTakesNames(t *testing.T) {
 	all := []config.Upstream{{Name: "gpu-a", URL: "http://10.0.0.1:8000"}, {Name: "pods"}}
 	d := Doctor{Config: "edge.yaml", URLs: []string{"gpu-a", "http://gpu-b:8000", "localhost"}}

@@ -16,13 +16,13 @@ import (
 	"penstock/upstreams"
 )
 
-// Explain describes a code, a setting, an alert, or a word of the log or the status page.
+// Explain describes an error code, a setting, an alert, or a word that the log or the status page
+// uses.
 type Explain struct {
 	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, an alert that the log or the status page names, such as PenstockFull, or a word of theirs: an event, an outcome, a cause or a state, such as upstream_lacks, idle_timeout or busy."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, remedy of an alert, or meaning of a word of the log."`
 }
 
-// members returns the row as the members of a JSON object.
 func (r *explained) members() map[string]string {
 	m := map[string]string{"name": r.name}
 	for i, column := range r.columns {
@@ -31,14 +31,13 @@ func (r *explained) members() map[string]string {
 	return m
 }
 
-// explained is a row of a reference.
 type explained struct {
-	name    string   // without list markers
-	columns []string // the columns' titles
-	cells   []string // one text for each column
+	name    string // without list markers
+	columns []string
+	cells   []string
 }
 
-// The columns of the references after the name.
+// These are the columns of the reference tables after the name.
 var (
 	codeColumns    = []string{"status", "cause", "remedy"}
 	settingColumns = []string{"value", "default", "meaning"}
@@ -46,16 +45,13 @@ var (
 	wordColumns    = []string{"meaning"}
 )
 
-// isCode reports whether the row describes an error code.
 func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 
-// isWord reports whether the row describes a word of the log or the status page.
 func (r *explained) isWord() bool { return &r.columns[0] == &wordColumns[0] }
 
 // wordSections are the sections of the log's reference that explain words.
 var wordSections = []string{"Events", "Outcomes", "Causes", "States", "Features"}
 
-// logWords returns the words of the log and the status page.
 func logWords() (rows []explained) {
 	for _, name := range wordSections {
 		_, section, _ := strings.Cut(reference.Log, "\n## "+name+"\n")
@@ -65,11 +61,9 @@ func logWords() (rows []explained) {
 	return rows
 }
 
-// alertNamed matches the name of an alert.
 var alertNamed = regexp.MustCompile(`Penstock[A-Z]\w+`)
 
-// withAlerts adds the alerts that the meanings of words mention, because the alerts tell what to
-// do.
+// withAlerts adds the alerts that the rows mention, because the rows of alerts contain remedies.
 func withAlerts(rows, all []explained) []explained {
 	var names []string
 	for i := range rows {
@@ -85,8 +79,6 @@ func withAlerts(rows, all []explained) []explained {
 	return rows
 }
 
-// references returns the rows of all codes, settings, log words and alerts. The rows of codes,
-// settings and log words are generated from the code.
 func references() []explained {
 	all := slices.Concat(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns), logWords())
 	for _, d := range hook.Details() {
@@ -99,18 +91,17 @@ func references() []explained {
 	return all
 }
 
-// mostWhole is how many rows are printed in full. If there are more rows, each is printed on one
-// line.
+// mostWhole is how many rows are printed in full. More rows are printed on one line each.
 const mostWhole = 20
 
-// Run prints the entries of the references for the word.
+// Run prints the rows about the word.
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
 	all := references()
 	rows := withAlerts(named(all, word), all)
 	if !slices.ContainsFunc(rows, func(r explained) bool { return !r.isWord() }) {
 		for _, row := range about(all, strings.ToLower(word)) {
-			if !row.isWord() || rows == nil { // a word of the log may be one of settings, too: timeout
+			if !row.isWord() || rows == nil { // a word of the log, such as timeout, may also be part of a setting
 				rows = append(rows, row)
 			}
 		}
@@ -138,7 +129,6 @@ func (e *Explain) Run() error {
 	return nil
 }
 
-// print writes the row in full.
 func (r *explained) print() {
 	fmt.Fprintln(os.Stdout, r.name)
 	for i, column := range r.columns {
@@ -148,7 +138,6 @@ func (r *explained) print() {
 	}
 }
 
-// hintFor returns the name that the word probably misspells, or describes the possible words.
 func hintFor(all []explained, word string) string {
 	var names []string
 	for _, row := range all {
@@ -160,7 +149,7 @@ func hintFor(all []explained, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// named returns the rows with the given name, the rows below them, and the codes with that status.
+// named returns the rows with this name, the rows below it, and the codes with this status.
 func named(all []explained, word string) (rows []explained) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
@@ -171,8 +160,7 @@ func named(all []explained, word string) (rows []explained) {
 	return rows
 }
 
-// statuses returns the statuses that a row of the error codes names. In the Messages dialect 502 to
-// 504 become 529.
+// In the Messages dialect 502 to 504 become 529.
 func statuses(row explained) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {
@@ -181,10 +169,9 @@ func statuses(row explained) []string {
 	return all
 }
 
-// link matches a Markdown link. Only its text is kept.
+// link matches a Markdown link, of which only the text is used.
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
-// rowsOf reads the rows of a reference's tables.
 func rowsOf(text string, columns []string) []explained {
 	var rows []explained
 	for line := range strings.SplitSeq(text, "\n") {

@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestExplainKnowsTheWords checks that explain knows each word in a table of the log's reference,
-// and each cause. A test of the documents compares these tables with the sets in the code.
+// TestExplainKnowsTheWords checks that explain knows typical words from the tables of the log
+// reference, and every cause. Another test compares these tables with the sets in the code.
 func TestExplainKnowsTheWords(t *testing.T) {
 	words := []string{"upstream_lacks", "edge_failing", "upstream_suspect", "idle_timeout", "client_gone", "busy", "over limit"}
 	for _, c := range upstreams.Causes() {
@@ -27,8 +27,8 @@ func TestExplainKnowsTheWords(t *testing.T) {
 	}
 }
 
-// TestExplainSaysWhatToDo checks that a word whose meaning names an alert comes with what to do
-// about it.
+// TestExplainSaysWhatToDo checks that the description of a word that mentions an alert includes the
+// remedy.
 func TestExplainSaysWhatToDo(t *testing.T) {
 	all := references()
 	rows := withAlerts(named(all, "upstream_down"), all)

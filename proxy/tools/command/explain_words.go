@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// meant maps everyday words, and terms of other proxies, to our terms.
+// meant maps common words, and terms that other proxies use, to our terms.
 var meant = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
@@ -30,12 +30,12 @@ var meant = map[string][]string{
 	"spend":          {"pricing", "budget", "quota_exceeded"},
 	"timed_out":      {"timeout", "timeouts"},
 
-	"overloaded_error": {"529"}, // types of the Messages dialect
+	"overloaded_error": {"529"}, // error types in the Messages dialect
 	"rate_limit_error": {"429"},
 }
 
-// about returns the rows about an everyday word. A setting matches if a step of its path is the
-// word or contains it, in the singular or the plural. A code matches if its cause or its remedy
+// about returns the rows that match a common word, in singular or plural. A setting matches if a
+// part of its path equals or contains the word. An error code matches if its cause or remedy
 // contains the word.
 func about(all []explained, word string) (rows []explained) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)
@@ -54,10 +54,9 @@ func about(all []explained, word string) (rows []explained) {
 
 func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// notWord reports whether r separates the words of a sentence or the steps of a path.
+// notWord reports whether r separates words in a sentence or parts of a path.
 func notWord(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
 
-// gist returns the first sentence of the row's meaning.
 func (r *explained) gist() string {
 	text := r.cells[len(r.cells)-1]
 	if r.isCode() {

@@ -21,7 +21,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Key holds the commands about API keys.
+// Key contains the commands for API keys.
 type Key struct {
 	New    keyNew    `cmd:"" help:"Make a key: prints it once, and the lines for the configuration; with --store it is in force at all edges."`
 	Create keyCreate `cmd:"" help:"Have a running edge make a key, which is in force at once: prints it once."`
@@ -31,13 +31,11 @@ type Key struct {
 	Hash   keyHash   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
 }
 
-// keyStore selects the store that a command works on.
 type keyStore struct {
 	Store  bool   `help:"Of the fleet's store, which --config names."`
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
-// storePatience is the maximum time for a command on the store.
 const storePatience = 10 * time.Second
 
 // open connects to the store. The caller must call done.
@@ -56,11 +54,10 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// given is the value of a flag that may be omitted but must not be empty. Otherwise an unset
-// variable in a script would make a key without the limit.
+// given is the value of a flag that may be omitted but not empty. An empty value may come from an
+// unset variable in a script, and would silently remove a limit.
 type given string
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (g *given) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return errors.New("the value is empty: leave the flag out for a key without it")
@@ -69,7 +66,6 @@ func (g *given) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// keyRights holds the flags for the rights of a key.
 type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
 	Expires given             `placeholder:"TIME" help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
@@ -81,8 +77,7 @@ type keyRights struct {
 	Concurrency given    `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
-// shorts copies the short flags for limits into Limits. It refuses an empty value, because the key
-// would then lack the limit.
+// shorts copies the short flags into Limits. It refuses an empty value.
 func (k *keyRights) shorts() error {
 	for limit, value := range k.Limits {
 		if value == "" {
@@ -102,7 +97,6 @@ func (k *keyRights) shorts() error {
 	return nil
 }
 
-// members returns the rights as the members of a key entry.
 func (k *keyRights) members(id string) map[string]any {
 	fields := map[string]any{"id": id, "models": k.Models}
 	if len(k.Operations) > 0 {
@@ -112,7 +106,7 @@ func (k *keyRights) members(id string) map[string]any {
 		fields["expires"] = string(k.Expires)
 	}
 	if len(k.Limits) > 0 {
-		limits := map[string]any{} // as in JSON: numbers, and money as a text
+		limits := map[string]any{} // as in JSON: numbers, or a string for an amount of money
 		for name, text := range k.Limits {
 			if n, err := strconv.Atoi(text); err == nil {
 				limits[name] = n
@@ -135,13 +129,10 @@ type keyCreate struct {
 	operator
 }
 
-// Help is printed below the flags.
 func (k *keyCreate) Help() string { return runTimeHelp }
 
-// runTimeHelp is the common help of the commands for keys at run time.
 const runTimeHelp = `The edge keeps such keys in the file admin.keys.file, or in the fleet's store where there is fleet.keys. It asks for admin.token, or for a token of admin.tokens with the role keys.`
 
-// Run makes the edge create the key.
 func (k *keyCreate) Run() error {
 	if err := k.shorts(); err != nil {
 		return err
@@ -166,10 +157,8 @@ type keyRotate struct {
 	operator
 }
 
-// Help is printed below the flags.
 func (k *keyRotate) Help() string { return runTimeHelp }
 
-// Run makes the edge create another secret.
 func (k *keyRotate) Run() error {
 	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Rotate(k.ID, k.Overlap, os.Stdout)
 }
@@ -182,7 +171,7 @@ type keyNew struct {
 	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
-// Run prints a new key, unless its lines would be invalid in the configuration.
+// Run prints a new key, unless its lines would be invalid in a configuration.
 func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key goes into the store or into a file: choose --store or --append")
@@ -222,14 +211,13 @@ func (k *keyNew) Run() error {
 	return k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
 }
 
-// madeKey is a new key, or the hash of a key, in JSON.
+// madeKey is a new key, or only its hash, as JSON.
 type madeKey struct {
 	Key   string `json:"key,omitempty"`
 	Hash  string `json:"hash"`
-	Lines string `json:"lines,omitempty"` // its lines for the list `keys` in the configuration
+	Lines string `json:"lines,omitempty"` // YAML lines for keys in the configuration
 }
 
-// print writes a new key, and where it was stored.
 func (k *keyNew) print(made madeKey, note string) error {
 	if k.Format == formatJSON {
 		return printJSON(made)
@@ -238,8 +226,8 @@ func (k *keyNew) print(made madeKey, note string) error {
 	return err
 }
 
-// appendKey adds a key's lines to a file in one step, so that an edge that watches the file never
-// reads an incomplete file.
+// appendKey adds the lines of a key to a file atomically, so that an edge that watches the file
+// never reads an incomplete file.
 func appendKey(name, lines string) error {
 	mode := os.FileMode(0o600)
 	src, err := os.ReadFile(name)
@@ -271,11 +259,11 @@ func appendKey(name, lines string) error {
 	return os.Rename(next.Name(), name)
 }
 
-// warnOfKey prints the warnings of "penstock check" about a key, if the file is a configuration.
+// warnOfKey prints the warnings of `penstock check` about a key, if the file is a configuration.
 func warnOfKey(name, id string) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
-		return // a keys_file, or a file with problems that check explains
+		return // the file is a keys_file, or has problems
 	}
 	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
 	at := "keys[" + strconv.Itoa(n) + "]."
@@ -293,10 +281,8 @@ type keyRevoke struct {
 	operator
 }
 
-// Help is printed below the flags.
 func (k *keyRevoke) Help() string { return runTimeHelp }
 
-// Run revokes the key.
 func (k *keyRevoke) Run() error {
 	if !k.Store {
 		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Revoke(k.ID, os.Stdout)
@@ -323,7 +309,6 @@ type keyList struct {
 	operator
 }
 
-// Run prints a line for each key.
 func (k *keyList) Run() error {
 	switch {
 	case !k.Store && k.Config != "":
@@ -343,10 +328,8 @@ func (k *keyList) Run() error {
 	return k.print(all, sourceStore)
 }
 
-// sourceStore is the JSON value of the source for a key in the fleet's store.
 const sourceStore = "store"
 
-// print writes keys that are not from a running edge.
 func (k *keyList) print(all []keystore.Listed, source string) error {
 	if k.Format == formatJSON {
 		list := struct {
@@ -365,14 +348,12 @@ func (k *keyList) print(all []keystore.Listed, source string) error {
 	return nil
 }
 
-// listedKey is a key of the fleet's store in JSON.
 type listedKey struct {
 	admin.KeyView
 	Revoked bool   `json:"revoked,omitempty"`
-	Trouble string `json:"trouble,omitempty"` // why edges refuse the entry; empty if they accept it
+	Trouble string `json:"trouble,omitempty"` // why edges refuse the entry; "": they accept it
 }
 
-// ofFile prints the keys of the configuration and its keys_file.
 func (k *keyList) ofFile() error {
 	f, problems := config.LoadValid(k.Config, engine.Known())
 	if f == nil {
@@ -389,7 +370,6 @@ type keyHash struct {
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: hash."`
 }
 
-// Run hashes the line on standard input.
 func (k *keyHash) Run() error {
 	var plain string
 	if _, err := fmt.Fscanln(os.Stdin, &plain); err != nil {

@@ -23,7 +23,7 @@ type Serve struct {
 	AdminToken  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Without a file: token of the admin listener; a file has admin.token."`
 	KeyFile     string `placeholder:"FILE" env:"PENSTOCK_KEY_FILE" help:"Without a file: clients send the key in FILE, instead of one made for the run. FILE is created if it does not exist."`
 
-	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine on a machine that has none
+	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts a simulated engine
 }
 
 // Help is printed below the flags.
@@ -36,9 +36,10 @@ or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains 
 lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 
-// Run serves until SIGTERM or SIGINT and then drains. A second signal ends the running calls.
+// Run serves until SIGTERM or SIGINT and then drains. A second signal cuts off the running calls.
 func (s *Serve) Run() error {
-	// the name may be from an unset variable in a script, so the edge must not serve something else
+	// The value may come from an unset variable in a script, so the edge must not start without a
+	// configuration.
 	if s.Config != nil && *s.Config == "" {
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
@@ -80,8 +81,7 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile refuses flags for settings that belong in the configuration file, if there is such a
-// file.
+// forAFile refuses flags for settings that belong in the configuration file, if a file is used.
 func (s *Serve) forAFile() error {
 	if s.Config == nil {
 		return nil
@@ -106,9 +106,9 @@ func (s *Serve) forAFile() error {
 	return nil
 }
 
-// place returns the addresses that an edge without a file listens on. The configuration refers to
-// the admin token by its environment variable. If a flag gave the token, place sets that variable
-// for this process.
+// place returns the addresses of an edge without a configuration file. The configuration refers to
+// the admin token by an environment variable. If a flag contains the token, place therefore sets
+// this variable for the process.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

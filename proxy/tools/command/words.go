@@ -14,15 +14,20 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Exit codes. 1: the run failed, or the configuration is wrong. 2: wrong usage. 130 and 143: a
-// second SIGINT or SIGTERM ended the edge's drain early (proxy.InterruptedError). 131 and 134:
-// SIGQUIT or SIGABRT ended the edge. `bench` has further codes; see bench/exit.
+// These are the exit codes:
+//
+//   - 1: the command failed or the configuration is invalid.
+//   - 2: the usage was wrong.
+//   - 130 and 143: a second SIGINT or SIGTERM ended a drain early (proxy.InterruptedError).
+//   - 131 and 134: the process received SIGQUIT or SIGABRT.
+//
+// `bench` has additional exit codes (bench/exit).
 const (
 	exitFailed = 1
-	ExitUsage  = 2 // wrong usage
+	ExitUsage  = 2
 )
 
-// Report writes an error to w in words for an operator, and returns the exit code.
+// Report prints an error for an operator to w and returns the exit code.
 func Report(w io.Writer, err error) int {
 	code := exitFailed
 	var own interface{ ExitCode() int }
@@ -32,9 +37,9 @@ func Report(w io.Writer, err error) int {
 	var problems config.Problems
 	var told interface{ Logged() bool }
 	switch text := err.Error(); {
-	// the log already contains the error in its own format
+	// The error is already in the log.
 	case errors.As(err, &told) && told.Logged():
-	case errors.As(err, &problems): // lines start with file positions for editors
+	case errors.As(err, &problems): // each line starts with a position in a file, for editors
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":
 		for _, e := range joined(err) {
@@ -44,7 +49,6 @@ func Report(w io.Writer, err error) int {
 	return code
 }
 
-// joined returns the errors that errors.Join has combined, so that each error gets a line.
 func joined(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
@@ -52,7 +56,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// Customary turns `help COMMAND…` and `--version` into their equivalents.
+// Customary replaces the customary `help COMMAND…` and `--version` with our equivalents.
 func Customary(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
@@ -63,8 +67,8 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. Otherwise the grammar would read the word as
-// an argument of serve, and suggest no command.
+// Unknown refuses a first word that is not a command. kong would treat it as an argument of serve,
+// and would not suggest a command.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -89,8 +93,8 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// slipOfSubcommand refuses a word that is almost a subcommand's name if the command would otherwise
-// read the word as an argument of its default subcommand.
+// slipOfSubcommand refuses a word that resembles a subcommand. kong would treat it as an argument
+// of the default subcommand.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
@@ -110,8 +114,6 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 		args[0], command.Name, hint, args[0]))
 }
 
-// Patterns for kong's errors: a flag at the end of the line without a value, a value outside the
-// allowed set, and missing arguments.
 var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
 	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
@@ -119,7 +121,7 @@ var (
 	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
 )
 
-// PlainUsage rewrites kong's errors in plain words for the operator who typed the command.
+// PlainUsage rewrites kong's errors for users.
 func PlainUsage(err error) error {
 	if err == nil {
 		return nil
@@ -147,7 +149,7 @@ func PlainUsage(err error) error {
 	return err
 }
 
-// flagsOfOthers maps flags of other model servers to the equivalents of serve.
+// flagsOfOthers maps flags of other model servers to advice for serve.
 var flagsOfOthers = map[string]string{
 	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
@@ -167,7 +169,6 @@ var flagsOfOthers = map[string]string{
 	"--workers":    "one process uses all processors that it has",
 }
 
-// serves reports whether a mistake is in a serve command line. The name serve is optional.
 func serves(err error) bool {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil {
@@ -177,7 +178,7 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut describes the missing part of a command line, in the terms of the command's help.
+// leftOut describes the missing part of a command line, using the command's help.
 func leftOut(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {
@@ -203,7 +204,6 @@ func leftOut(err error, missing string) string {
 	return fmt.Sprintf("%s needs %s (see penstock help %s)", command, strings.Join(wanted, ", and "), command)
 }
 
-// usageError is a mistake on the command line that the grammar does not detect.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Import converts another program's configuration, writes the result, and reports settings without
-// a counterpart. It never overwrites an existing file.
+// Import converts the configuration of another program, writes the result, and prints notes about
+// settings that have no counterpart. It does not overwrite an existing file.
 func Import(from string, to Toward) error {
 	if err := to.check(); err != nil {
 		return err
@@ -48,8 +48,8 @@ func Import(from string, to Toward) error {
 	return nil
 }
 
-// readForeign reads the file that from names or, for -, standard input. For standard input it
-// changes from.
+// readForeign reads a file, or standard input if *from is "-". For standard input, it changes *from
+// to a name for error messages.
 func readForeign(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
@@ -63,8 +63,8 @@ func readForeign(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setForNow gives unset environment variables a value with which a configuration can be read. The
-// values stay set until end is called. It returns the variables' names.
+// setForNow sets unset environment variables to a placeholder until end is called, so that a
+// configuration that refers to them can be read. It returns the names of these variables.
 func setForNow(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// initHead is the head of a new file, above the engines and models.
+// initHead is the text of a new file before the engines and models.
 const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
@@ -37,15 +37,15 @@ seal: { keys: [%q] }
 type Toward struct {
 	File  string // "-" means Out
 	Out   io.Writer
-	Notes io.Writer // destination of other messages, if the configuration goes to Out
+	Notes io.Writer // for other messages, if the configuration is written to Out
 }
 
-// Init writes a configuration for the engines that answer, with a key for seals, a new API key and
-// an admin token. Init prints the key and the token once, and reports engines that do not answer.
-// If no engine answers, Init fails. It never overwrites an existing file.
+// Init writes a configuration for the engines that answer, with new seal keys, a new API key and a
+// new admin token. It prints the key and the token once, and lists the engines that do not answer.
+// It fails if no engine answers. It does not overwrite an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
-	if err := to.check(); err != nil { // checked before engines are queried; see also write
+	if err := to.check(); err != nil { // checked before engines are asked; see also write
 		return err
 	}
 	engines, missing, err := named.find(ctx, plaintext.Writer(notes))
@@ -83,7 +83,6 @@ func Init(ctx context.Context, named Engines, to Toward) error {
 	return nil
 }
 
-// notes returns the destination of messages that are not part of the configuration.
 func (to Toward) notes() io.Writer {
 	if to.File == "-" {
 		return to.Notes
@@ -91,7 +90,7 @@ func (to Toward) notes() io.Writer {
 	return to.Out
 }
 
-// check returns the reason why the file cannot be created, if that is known in advance.
+// check returns an error if the file certainly cannot be created.
 func (to Toward) check() error {
 	if to.File == "-" {
 		return nil
@@ -109,7 +108,6 @@ func (to Toward) check() error {
 	return nil
 }
 
-// save writes the configuration to its destination.
 func (to Toward) save(text []byte) error {
 	if to.File == "-" {
 		_, err := to.Out.Write(text)
@@ -118,7 +116,7 @@ func (to Toward) save(text []byte) error {
 	return write(to.File, text)
 }
 
-// tell describes a new configuration, and prints the key if it is new.
+// tell describes a new configuration. If the key is new, it prints the key.
 func (to Toward) tell(notes io.Writer, f *config.File, key string) {
 	fmt.Fprintf(notes, "%s, %s\n", counted(len(f.Upstreams), "upstream"), counted(len(f.Models), "model"))
 	if key != "" {
@@ -137,7 +135,6 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// write creates a new file that only its owner can read.
 func write(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -1,7 +1,7 @@
-// Package local implements the start without a configuration: it finds engines, makes a key, and
-// serves the engines or writes a configuration for them. engine.WriteConfig writes the
-// configuration, which is then read like a file. Thus such a start uses the same code path as any
-// other start.
+// Package local implements the start without a configuration file. It finds engines, makes a key,
+// and serves the engines or writes a configuration for them. engine.WriteConfig writes the
+// configuration, which is then parsed like a file. Apart from this, the edge starts with the same
+// code as if it had a file.
 package local
 
 import (
@@ -17,16 +17,15 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Engines are the engines that the user names. If there are no URLs, engines are searched for on
-// the usual ports of this machine.
+// Engines are the engines that the user names. If URLs is empty, the usual ports of this machine
+// are searched.
 type Engines struct {
 	URLs   []string
-	APIKey string // one key for all engines; written as ${ENGINE_API_KEY}
+	APIKey string // key of all engines; written as ${ENGINE_API_KEY}
 }
 
-// Serve serves engines at a place until end. If no engine is named or found, it serves the engine
-// that simulator starts. simulator returns the engine's URL. Serve writes a description of what it
-// serves to out.
+// Serve serves engines until end starts the shutdown. If no engine is named or found, it serves the
+// engine at the URL that simulator returns. It prints a description of what it serves to out.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -71,7 +70,8 @@ func Serve(
 	})
 }
 
-// origin returns the first line of the log. It tells why there is no file, and what is served.
+// origin returns the first line of the log, which states why no configuration file is used and what
+// is served.
 func origin(f *config.File) string {
 	var engines []string
 	for i := range f.Upstreams {
@@ -81,8 +81,7 @@ func origin(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveHead and serveKeys are the head of the configuration for a start without a file, above the
-// engines and models.
+// serveHead and serveKeys are the text of the configuration before the engines and models.
 const serveHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q
@@ -93,7 +92,6 @@ const serveKeys = `keys:
   - { id: local, hash: %q }
 `
 
-// tokenLine returns the setting that makes the admin listener require the token, if there is one.
 func tokenLine(token string) string {
 	if token == "" {
 		return ""
@@ -101,22 +99,21 @@ func tokenLine(token string) string {
 	return `, token: "${PENSTOCK_ADMIN_TOKEN}"`
 }
 
-// configuration returns the text of a configuration: the head, followed by the engines.
 func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	b := bytes.NewBufferString(head)
 	err := engine.WriteConfig(b, engines)
 	return b.Bytes(), err
 }
 
-// findAll is like find, but fails if a named engine does not answer.
+// findAll is find, except that it returns an error if a named engine is missing.
 func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.find(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// find detects the named engines. If none is named, it searches the usual ports of this machine,
-// and reports to out which engines it omits. missing tells why named engines are omitted: they do
-// not answer, or have no model that a client could name.
+// find detects the named engines. If no engines are named, it searches the usual ports of this
+// machine and prints to out which engines it omits. missing explains why named engines are omitted:
+// they do not answer, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -140,7 +137,7 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 	return engines, missing, nil
 }
 
-// usual checks the usual ports. It omits engines with models that clients could not name.
+// usual searches the usual ports. It omits engines that have no model that a client could name.
 func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {
@@ -155,7 +152,6 @@ func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engin
 	return engines
 }
 
-// unserved returns the reason why an engine cannot be served, or "".
 func unserved(d *engine.Detection) string {
 	if d.Refused != 0 {
 		return fmt.Sprintf("%s (%s) needs a key: give its URL, and its key in ENGINE_API_KEY", d.URL, d.Engine)

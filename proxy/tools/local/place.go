@@ -13,23 +13,21 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Place is where a start without a configuration listens, and for which clients.
+// Place contains the listen addresses and the keys for starting without a configuration file.
 type Place struct {
-	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual port, or the next free one
-	AdminListen string // as Listen, for the admin listener
+	Listen      string // HOST:PORT, :PORT or PORT; "": the usual port or, if it is in use, the next free one
+	AdminListen string // like Listen, for the admin listener
 	AdminToken  string // the configuration refers to it as ${PENSTOCK_ADMIN_TOKEN}
-	KeyFile     string // holds the clients' key; created if missing; empty: a key for this run
+	KeyFile     string // file with the clients' key, created if it is missing; "": make a key for this run
 	SharePort   bool
 }
 
-// The default addresses of a start without a configuration.
 const (
 	usualListen      = "127.0.0.1:4000"
 	usualAdmin       = "127.0.0.1:9090"
-	usualAdminBeside = "127.0.0.1:9091" // used if the API listens on the port of usualAdmin
+	usualAdminBeside = "127.0.0.1:9091" // used if the API has the port of usualAdmin
 )
 
-// addresses returns the addresses to listen on. The error names the flag.
 func (p *Place) addresses() (public, admin string, err error) {
 	if public, err = address("--listen", cmp.Or(p.Listen, usualListen)); err != nil {
 		return "", "", err
@@ -50,17 +48,17 @@ func (p *Place) addresses() (public, admin string, err error) {
 	return public, admin, nil
 }
 
-// leastToken is the minimum length of the token if other machines can reach the admin listener.
 const leastToken = 16
 
-// address returns the address from a flag. A port alone means loopback.
+// address returns the listen address for a flag's value. A value that is only a port means
+// loopback.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
 	}
 	colon := strings.LastIndexByte(at, ':')
 	host := at[:max(0, colon)]
-	six := strings.Contains(strings.Trim(host, "[]"), ":") // an IPv6 address is in brackets
+	six := strings.Contains(strings.Trim(host, "[]"), ":") // an IPv6 address must be in brackets
 	_, err := strconv.ParseUint(at[colon+1:], 10, 16)
 	if colon < 0 || err != nil || strings.ContainsAny(host, "/ ") || six != strings.HasPrefix(host, "[") {
 		return "", fmt.Errorf("%s: %q is no address: write PORT for this machine alone, :PORT for others, too, or HOST:PORT", flag, at)
@@ -68,15 +66,14 @@ func address(flag, at string) (string, error) {
 	return at, nil
 }
 
-// clientKey is the key that clients send.
 type clientKey struct {
 	plain, hash string
-	file        string // the file of the key; empty: the key was made for this run
-	made        bool   // the key is new
+	file        string // file with the key; "": the key is for this run only
+	made        bool
 }
 
-// key makes a key for this run, or reads the key from the file. If the file does not exist, key
-// creates it.
+// key reads the key from KeyFile. If that file does not exist, key creates it. If KeyFile is "",
+// key makes a key for this run.
 func (p *Place) key() (clientKey, error) {
 	k := clientKey{file: p.KeyFile, made: true}
 	if p.KeyFile != "" {
@@ -100,7 +97,6 @@ func (p *Place) key() (clientKey, error) {
 	return k, nil
 }
 
-// checkKeyFile returns the reason why a file's content cannot be the clients' key.
 func checkKeyFile(name, plain string) error {
 	if plain == "" {
 		return fmt.Errorf("--key-file: %s is empty: remove it to have a key made, or write one of 20 random characters or more", name)

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace checks how addresses are read in the forms that new users type first.
+// TestPlace checks the address formats that new users are likely to type.
 func TestPlace(t *testing.T) {
 	for _, row := range []struct {
 		at            Place
@@ -41,8 +41,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestKeyFile checks that a missing file is created so that only its owner can read it, and that
-// the next start has the same key and does not print the key.
+// TestKeyFile checks that a missing file is created and can be read only by its owner, and that the
+// next start uses the same key without printing it.
 func TestKeyFile(t *testing.T) {
 	at := Place{KeyFile: filepath.Join(t.TempDir(), "it's the key")}
 	first, err := at.key()

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// welcome returns the text that a start without a configuration prints: what is served, at which
-// base URLs, with which key, and a command to try it.
+// welcome returns the text that a start without a configuration file prints: the engines and
+// models, the base URLs, the key, and a command to try.
 func welcome(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
@@ -33,7 +33,7 @@ func welcome(f *config.File, public, admin string, key clientKey) string {
 	return b.String()
 }
 
-// told returns the text about the key. It does not show a key that was read from a file.
+// told describes the key. If the key was read from a file, it is not part of the text.
 func (k *clientKey) told() string {
 	switch {
 	case k.file == "":
@@ -44,7 +44,6 @@ func (k *clientKey) told() string {
 	return "that of " + plaintext.Line(k.file)
 }
 
-// header returns the header with the key, as one word of a shell's command line.
 func (k *clientKey) header() string {
 	if k.file == "" || k.made {
 		return "'Authorization: Bearer " + k.plain + "'"
@@ -52,9 +51,9 @@ func (k *clientKey) header() string {
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// jsonForShells returns s for a JSON string between single quotes on a command line. An engine has
-// chosen s, and shells differ in the characters that they accept between quotes. So each character
-// that could have a meaning to some shell is written as a number.
+// jsonForShells escapes s for a JSON string in single quotes on a command line. The engine has
+// chosen s, and shells differ in which characters they interpret inside quotes. Every character
+// that any shell may interpret is therefore escaped.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestWelcomeCommand checks that the printed command can be pasted, no matter how an engine's model
-// is named. The command requests that model and runs no other command.
+// TestWelcomeCommand checks that the printed command can be pasted, whatever the name of the
+// engine's model is. The command must request that model, and must not run any other command.
 func TestWelcomeCommand(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {

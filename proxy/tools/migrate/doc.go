@@ -3,12 +3,12 @@
 //
 // # Design
 //
-// The reader of the other file (litellm.go) fills a plan, and write.go writes the plan as text. The
-// reader removes each setting that it understands from its section. Each remaining setting has no
-// counterpart and becomes a note, so unforeseen settings are also reported. Notes name settings,
-// never their values.
+// The reader (litellm.go) fills a plan, and write.go writes the plan as text. The reader removes
+// each setting that it understands from its section. For each setting that remains, the reader adds
+// a note that it has no counterpart, so unknown settings are reported too. Notes contain names of
+// settings, but never their values.
 //
-// Secrets are handled as follows. A variable stays a variable. A client key is hashed, even one
-// from the environment, because our file holds only hashes. An engine's key in plain text is
-// copied, because the engine must receive it.
+// A reference to an environment variable stays a reference, except for client keys. They are hashed
+// even if they come from the environment, because our file contains only hashes. The plain-text key
+// of an engine is copied, because the engine must receive it.
 package migrate

@@ -16,12 +16,12 @@ import (
 
 // provider describes the engine that the prefix of a LiteLLM model stands for.
 type provider struct {
-	engine string // our profile; empty: the edge detects it
-	base   string // the engine's address if the file gives none
-	key    string // the variable that LiteLLM reads its key from if the file gives none
+	engine string // our profile; "": the edge detects the engine
+	base   string
+	key    string // default environment variable for the key
 }
 
-// providers lists the providers that speak OpenAI's API below /v1. Other providers cannot be
+// providers contains the providers that serve OpenAI's API below /v1. Other providers cannot be
 // upstreams.
 var providers = map[string]provider{
 	"openai":                 {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
@@ -50,7 +50,7 @@ var providers = map[string]provider{
 	"infinity":      {},
 }
 
-// differences maps settings of LiteLLM to the reasons why Penstock's file does not have them.
+// differences maps settings of LiteLLM to the reasons why Penstock does not have them.
 var differences = map[string]string{
 	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
@@ -89,7 +89,6 @@ var differences = map[string]string{
 	"max_parallel_requests":        "keys are bounded by keys[].limits.concurrency, engines by upstreams[].concurrency",
 }
 
-// liteLLM reads the configuration of LiteLLM's proxy.
 func (p *plan) liteLLM(file *section) {
 	for i, entry := range file.list("model_list") {
 		p.liteModel(newSection(fmt.Sprintf("model_list[%d]", i), entry))
@@ -135,7 +134,6 @@ func (p *plan) liteLLM(file *section) {
 // most is the maximum concurrency of an upstream.
 const most = 1e6
 
-// liteModel reads an entry of model_list: a model at an engine.
 func (p *plan) liteModel(entry *section) {
 	id, params := entry.text("model_name"), entry.under("litellm_params")
 	entry.path += " (" + id + ")"
@@ -177,8 +175,8 @@ func (p *plan) liteModel(entry *section) {
 	}
 }
 
-// liteEngine returns a model's upstream and the engine's name for the model. The upstream is nil if
-// the engine cannot be an upstream.
+// liteEngine returns the upstream of a model and the engine's name for the model. If the engine
+// cannot be an upstream, the upstream is nil.
 func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
 	named := params.text("custom_llm_provider")
@@ -226,7 +224,6 @@ func (p *plan) liteEngine(params *section, where, served string) (*upstream, str
 	return p.upstream(u), served
 }
 
-// hosted reports whether an address belongs to a provider.
 func hosted(address string) bool {
 	at, err := url.Parse(address)
 	for _, p := range providers {
@@ -237,7 +234,6 @@ func hosted(address string) bool {
 	return false
 }
 
-// engineKey returns the key of an engine as Penstock's file writes it.
 func (p *plan) engineKey(text string) string {
 	if name, ok := strings.CutPrefix(text, "os.environ/"); ok {
 		return p.variable(name)
@@ -245,8 +241,8 @@ func (p *plan) engineKey(text string) string {
 	return literal(text)
 }
 
-// address converts an upstream's base URL to the format of Penstock's file, and names the upstream
-// after the URL.
+// address converts the base URL of an upstream to our format, and derives the name of the upstream
+// from it.
 func (p *plan) address(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
 		u.url, u.name = p.variable(name), slug(strings.ToLower(name))
@@ -276,14 +272,12 @@ func (p *plan) address(u *upstream, where, kind string) bool {
 	return true
 }
 
-// kinds maps LiteLLM's modes to our kinds.
 var kinds = map[string]string{
 	"chat": config.KindChat, "completion": config.KindChat, "responses": config.KindChat,
 	"embedding": config.KindEmbedding, "rerank": config.KindRerank, "image_generation": config.KindImage,
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-// describe reads the settings of a model that the catalog publishes.
 func (m *model) describe(p *plan, info, params *section) {
 	mode := info.text("mode")
 	if kind := kinds[mode]; m.kind == "" && kind != "" {
@@ -312,7 +306,6 @@ func (m *model) describe(p *plan, info, params *section) {
 	info.rest(p, differences)
 }
 
-// guessKind guesses a model's kind from its name.
 func guessKind(name string) (kind string, guessed bool) {
 	name = strings.ToLower(name)
 	for _, word := range []struct{ part, kind string }{
@@ -332,7 +325,7 @@ func guessKind(name string) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// number converts LiteLLM's order to tiers. A model can have an upstream in only one tier.
+// number converts LiteLLM's order to tiers. Each upstream of a model can be in only one tier.
 func (m *model) number() {
 	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
 	var orders []float64
@@ -351,7 +344,6 @@ func (m *model) number() {
 	}
 }
 
-// liteAliases reads the aliases of models.
 func (p *plan) liteAliases(s *section) {
 	s.entries(func(alias string, target any) {
 		to := newSection(s.path+"."+alias, target)
@@ -369,7 +361,6 @@ func (p *plan) liteAliases(s *section) {
 	})
 }
 
-// liteFallbacks reads which models answer in place of other models.
 func (p *plan) liteFallbacks(s *section) {
 	list, general := s.list("fallbacks"), s.names("default_fallbacks")
 	for _, entry := range list {

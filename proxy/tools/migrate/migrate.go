@@ -11,21 +11,21 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Conversion is the result of converting another program's configuration.
+// Conversion is the result of converting the configuration of another program.
 type Conversion struct {
-	Program   string // the program that the configuration was for
+	Program   string // name of the other program
 	Text      []byte
-	NewKey    string   // a new key in plain text, if the other file had no key whose hash could be written
+	NewKey    string   // new key in plain text, if the other file contains no key that could be hashed
 	Notes     []string // settings that have no counterpart or must be checked
-	Variables []string // environment variables that Text names
+	Variables []string // environment variables to which Text refers
 }
 
-// Convert reads the configuration of LiteLLM's proxy.
+// Convert converts a configuration of LiteLLM's proxy.
 func Convert(src []byte, env Environment) (*Conversion, error) {
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(src, &root, yaml.UseOrderedMap()); err != nil {
 		var syntax *yaml.SyntaxError
-		if errors.As(err, &syntax) { // drops the excerpt, which may contain a key
+		if errors.As(err, &syntax) { // omits the excerpt of the file, which may contain a key
 			return nil, fmt.Errorf("it is no YAML: line %d: %s", syntax.Token.Position.Line, syntax.Message)
 		}
 		return nil, errors.New("it is no YAML mapping")
@@ -44,7 +44,6 @@ func Convert(src []byte, env Environment) (*Conversion, error) {
 	return p.finish()
 }
 
-// finish completes the plan and writes it.
 func (p *plan) finish() (*Conversion, error) {
 	p.models = slices.DeleteFunc(p.models, func(m *model) bool { return len(m.deployments) == 0 })
 	if len(p.models) == 0 {

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestConvert converts the files of testdata to the configurations beside them. Each configuration
-// passes the check, and holds neither a secret from the environment nor a client key.
+// TestConvert converts the files in testdata to the configurations beside them. Each configuration
+// must pass the check, and must not contain a secret from the environment or a client key.
 func TestConvert(t *testing.T) {
 	golden.Archives(t, "testdata", func(t *testing.T, a *golden.Archive) {
 		env := map[string]string{}
@@ -56,7 +56,7 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-// TestKeysWork checks that the keys of the other file work with the converted one.
+// TestKeysWork checks that the keys in the other file are valid with the converted configuration.
 func TestKeysWork(t *testing.T) {
 	const key = "sk-one-0123456789abcdefghij"
 	models := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1'}}]\n"
@@ -71,8 +71,8 @@ func TestKeysWork(t *testing.T) {
 	}
 }
 
-// TestNotConverted checks that a file of another kind is recognised, and that the error does not
-// quote its content.
+// TestNotConverted checks that a file that is not LiteLLM's is recognized, and that the error does
+// not quote its content.
 func TestNotConverted(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "not a configuration of LiteLLM"},
@@ -91,8 +91,8 @@ func TestNotConverted(t *testing.T) {
 	}
 }
 
-// TestKeyNamesNoFile checks that a key in the other file that looks like a file: reference is not
-// read as a reference.
+// TestKeyNamesNoFile checks that a key that looks like a file: reference is not treated as a
+// reference.
 func TestKeyNamesNoFile(t *testing.T) {
 	src := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]"
 	made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })
@@ -101,7 +101,7 @@ func TestKeyNamesNoFile(t *testing.T) {
 	}
 }
 
-// FuzzConvert checks that the conversion of any file passes the check.
+// FuzzConvert checks that a converted configuration always passes the check.
 func FuzzConvert(f *testing.F) {
 	for _, a := range golden.All(f, "testdata") {
 		f.Add(a.Section("from.yaml"))

@@ -14,7 +14,6 @@ import (
 // Environment looks up a variable, like os.LookupEnv.
 type Environment func(name string) (value string, set bool)
 
-// plan is the configuration to be written.
 type plan struct {
 	env     Environment
 	program string
@@ -31,26 +30,26 @@ type plan struct {
 	variables []string
 }
 
-// timeouts are in seconds; 0 is not written.
+// timeouts contains timeouts in seconds; 0: not set.
 type timeouts struct{ connect, firstEvent, answer float64 }
 
 type key struct{ id, hash string }
 
 type upstream struct {
-	name        string // a proposal until nameUpstreams runs
+	name        string // nameUpstreams may change it
 	url         string
 	engine      string
-	apiKey      string // as the file writes it
+	apiKey      string // in the format of our file
 	concurrency int
 	weight      float64
 	external    bool
-	command     []string // the command that starts the engine, for a comment
+	command     []string // command that starts the engine, for a comment
 }
 
 type model struct {
 	id          string
 	kind        string
-	guessed     bool // kind was guessed from the name
+	guessed     bool // whether kind was guessed from the name
 	name        string
 	aliases     []string
 	deployments []deployment
@@ -61,7 +60,7 @@ type model struct {
 	output      int
 	tpm         int
 	vision      bool
-	pricing     [3]string // price of a million tokens: input, output, cached input
+	pricing     [3]string // prices of a million tokens: input, output, cached input
 }
 
 type deployment struct {
@@ -71,7 +70,6 @@ type deployment struct {
 	tier     int
 }
 
-// note adds a note as one line, unless the same note exists.
 func (p *plan) note(format string, args ...any) {
 	note := plaintext.Line(fmt.Sprintf(format, args...))
 	if !slices.Contains(p.notes, note) {
@@ -81,7 +79,7 @@ func (p *plan) note(format string, args ...any) {
 
 var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variable returns a reference to an environment variable, or "" for an invalid name.
+// variable returns a reference to an environment variable, or "" if the name is invalid.
 func (p *plan) variable(name string) string {
 	if !variableName.MatchString(name) {
 		p.note("a reference to the environment does not name a variable")
@@ -93,8 +91,8 @@ func (p *plan) variable(name string) string {
 	return "${" + name + "}"
 }
 
-// clientKey adds a client key by its hash. where is the setting that the key is from. variable is
-// the environment variable that holds the key, or "" if the file itself holds it.
+// clientKey adds the hash of a client key. where is the setting that contains the key. variable is
+// the environment variable that contains the key, or "" if plain is the key.
 func (p *plan) clientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
@@ -111,13 +109,13 @@ func (p *plan) clientKey(where, id, plain, variable string) {
 	}
 }
 
-// upstream returns the upstream with this URL and key, and adds it if necessary.
+// upstream returns the upstream with the URL and key of u, and adds it if necessary.
 func (p *plan) upstream(u upstream) *upstream {
 	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
-	if strings.HasPrefix(u.apiKey, "file:") { // plain text in the other file, which has no file: references
+	if strings.HasPrefix(u.apiKey, "file:") { // this is plain text, because the other program does not have file: references
 		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)
 		u.apiKey = ""
@@ -131,7 +129,6 @@ func (p *plan) upstream(u upstream) *upstream {
 	return &u
 }
 
-// modelNamed returns the model with this id, and adds it if necessary.
 func (p *plan) modelNamed(id string) *model {
 	if m := p.find(id); m != nil {
 		return m
@@ -150,7 +147,7 @@ func (p *plan) find(id string) *model {
 	return nil
 }
 
-// nameUpstreams makes upstream names unique and drops upstreams without a model.
+// nameUpstreams makes the names of upstreams unique, and drops upstreams that no model uses.
 func (p *plan) nameUpstreams() {
 	used := map[*upstream]bool{}
 	for _, m := range p.models {
@@ -170,7 +167,7 @@ func (p *plan) nameUpstreams() {
 	}
 }
 
-// resolveAliases drops aliases that lead to two models, or that equal a model's id.
+// resolveAliases drops aliases that belong to two models or equal the id of a model.
 func (p *plan) resolveAliases() {
 	seen := map[string]string{}
 	for _, m := range p.models {
@@ -192,7 +189,7 @@ func (p *plan) resolveAliases() {
 	}
 }
 
-// resolveFallbacks follows aliases and drops fallbacks that cannot answer in a model's place.
+// resolveFallbacks resolves aliases, and drops fallbacks that cannot replace a model.
 func (p *plan) resolveFallbacks() {
 	for _, m := range p.models {
 		var fit []string
@@ -217,7 +214,6 @@ func (p *plan) resolveFallbacks() {
 	}
 }
 
-// slug makes a name from a text.
 func slug(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z') {

@@ -8,8 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping in the other file. A reader removes the settings that it understands from
-// it.
+// section is a mapping in the other file. The reader takes the settings that it understands.
 type section struct {
 	path  string // "" for the whole file
 	items yaml.MapSlice
@@ -21,7 +20,6 @@ func newSection(path string, v any) *section {
 	return &section{path: path, items: items, taken: map[string]bool{}}
 }
 
-// take removes a key and returns its value, or nil if the key is missing.
 func (s *section) take(key string) any {
 	s.taken[key] = true
 	for _, item := range s.items {
@@ -32,7 +30,7 @@ func (s *section) take(key string) any {
 	return nil
 }
 
-// text takes a scalar. It is empty if the value is missing, null or not a scalar.
+// text takes a setting and returns its scalar value, or "" if it is missing.
 func (s *section) text(key string) string { return scalar(s.take(key)) }
 
 func scalar(v any) string {
@@ -46,7 +44,7 @@ func scalar(v any) string {
 	}
 }
 
-// number takes a number above zero. It returns 0 for any other value.
+// number takes a setting and returns its value if it is a positive number, otherwise 0.
 func (s *section) number(key string) float64 {
 	n, err := strconv.ParseFloat(s.text(key), 64)
 	if err != nil || !(n > 0) || n > 1e12 {
@@ -55,13 +53,12 @@ func (s *section) number(key string) float64 {
 	return n
 }
 
-// integer takes a whole number above zero. It returns 0 for any other value.
+// integer takes a setting and returns its value if it is a positive integer, otherwise 0.
 func (s *section) integer(key string) int { return int(s.number(key)) }
 
-// under takes a mapping.
 func (s *section) under(key string) *section { return newSection(join(s.path, key), s.take(key)) }
 
-// list takes a list. A single value counts as a list with one entry.
+// list takes a setting and returns its list. A single value counts as a list of one.
 func (s *section) list(key string) []any {
 	switch v := s.take(key).(type) {
 	case nil:
@@ -73,7 +70,6 @@ func (s *section) list(key string) []any {
 	}
 }
 
-// names takes a list of texts.
 func (s *section) names(key string) (out []string) {
 	for _, v := range s.list(key) {
 		if name := scalar(v); name != "" {
@@ -83,7 +79,6 @@ func (s *section) names(key string) (out []string) {
 	return out
 }
 
-// entries passes all members of a mapping to f, in order.
 func (s *section) entries(f func(key string, value any)) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)
@@ -92,14 +87,14 @@ func (s *section) entries(f func(key string, value any)) {
 	}
 }
 
-// ignore removes keys that have no meaning for an edge.
 func (s *section) ignore(keys ...string) {
 	for _, key := range keys {
 		s.taken[key] = true
 	}
 }
 
-// rest adds a note for each remaining key. why maps keys that many files have to the reasons.
+// rest adds a note for each setting that was not taken. why maps common settings to the reasons why
+// they have no counterpart.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -11,7 +11,6 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// text returns the plan as a configuration.
 func (p *plan) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Made of a configuration of %s by \"penstock init --from\". Every setting and its meaning: penstock check --example.\n", p.program)
@@ -47,8 +46,8 @@ func (p *plan) text() []byte {
 	return b.Bytes()
 }
 
-// writeKeys writes the client keys. If external upstreams serve models, each key gets the consent
-// that the other program implied for all keys.
+// writeKeys writes the client keys. If there are external upstreams, each key gets the consent to
+// use them, because the other program implies this consent for all keys.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
@@ -173,8 +172,7 @@ func (t timeouts) String() string {
 	return strings.ReplaceAll("{ "+strings.Join(parts, ", ")+" }", "000ms", "s")
 }
 
-// quote quotes a text so that the text is read literally.
 func quote(s string) string { return strconv.Quote(literal(s)) }
 
-// literal escapes ${ in a text, so that no part of the text is read as a variable.
+// literal escapes ${, so that it is not read as a variable reference.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
