@@ -10,13 +10,13 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// alarms logs the first sentence of the status page, so that the log alone tells how serious a
-// problem is and what to do. Only one goroutine uses it. The zero value is ready for use.
+// alarms logs the first sentence of the status page when the sentence changes. The zero value is
+// ready for use. An alarms is not safe for concurrent use.
 type alarms struct {
-	said string    // the subject of the last line; "" while the edge is well
-	at   time.Time // of that line
-	// failed is when the level was last failing. Near its bound it comes and goes, so a lower level
-	// has a line only a while later.
+	said string // the subject of the last log line, or "" if the edge is healthy
+	at   time.Time
+	// failed is when the level was last "failing". A less severe level is logged only after
+	// failingLeast, because the level fluctuates near the threshold.
 	failed time.Time
 	// out is when the level was last out, and about is what it was about. A model whose engine is back
 	// fails by the numbers of the last minute, which is no news.
@@ -24,43 +24,38 @@ type alarms struct {
 	about []string
 	keys  map[keyLimit]told
 
-	// when features that an upstream refuses were logged, by the upstream's label and the feature
+	// refused has the time of the last log line about each refused feature, by upstream and
+	// feature.
 	refused map[keyLimit]time.Time
 }
 
-// told describes the log lines about a limit of a key.
 type told struct {
 	at    time.Time
-	lines int // lines since the limit started to refuse calls
+	lines int // number of log lines since the limit started to refuse calls
 }
 
-// keyLimit identifies a key and one of its limits that refuses calls.
 type keyLimit struct{ key, limit string }
 
 const (
-	// alarmLeast is the minimum time between two lines about the edge, because a problem near a
-	// threshold comes and goes.
-	alarmLeast = 10 * time.Second
-	// failingLeast is how long the level must have been lower before a line says so.
+	// alarmLeast is the minimum time between two log lines, because a problem near a threshold
+	// fluctuates.
+	alarmLeast   = 10 * time.Second
 	failingLeast = time.Minute
-	// keySecond is the time after which a key that stays over a limit gets a second line, whose count
-	// covers a whole minute, and keyAgain the time to each further line.
+	// keySecond is how long after the first line a key that is still over a limit is logged again.
+	// keyAgain is the interval of all later lines.
 	keySecond = time.Minute
 	keyAgain  = 5 * time.Minute
-	// alarmKeys is the maximum number of lines about keys in one check. Together with keyAgain it
-	// limits the memory for them.
+	// alarmKeys is the maximum number of log lines about keys in one check.
 	alarmKeys = 20
 )
 
-// look logs what has changed in the state since the last line.
 func (a *alarms) look(s *status.Status, log *zap.Logger) {
 	a.edge(s, log)
 	a.overLimits(s, log)
 	a.refusals(s, log)
 }
 
-// edge logs when the verdict's level, its subject or the alerts that describe it change. If only
-// numbers change, edge logs nothing.
+// edge logs changes of the verdict, but not changes of the numbers in it.
 func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	v, subject, alerts := &s.Verdict, "", s.Runbooks()
 	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {

@@ -13,9 +13,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestAlarms checks that the log gets one line when the edge's state changes, with numbers and the
-// name of the text that tells what to do, and one line for each key limit that refuses calls.
-// Changed numbers, and a state that comes and goes within seconds, are not logged.
+// TestAlarms checks that the log has one line for each change of the edge's state, and one line for
+// each key limit that refuses calls. Changed numbers and states that last only a few seconds must
+// not be logged.
 func TestAlarms(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -68,7 +68,7 @@ func TestAlarms(t *testing.T) {
 	if all := look(30*time.Second, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("again: %v", all)
 	}
-	over.Minute = 40 // the count of a whole minute
+	over.Minute = 40 // the count after a whole minute
 	want(look(30*time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"refused":40`)
 	if all := look(4*time.Minute, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("a third time: %v", all)
@@ -91,8 +91,8 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// TestAlarms_Refusals checks that the log names an engine that refuses a feature which the others of
-// its model do not refuse, with the remedy, once in five minutes.
+// TestAlarms_Refusals checks that the log names, once in five minutes, an engine that refuses a
+// feature that the model's other engines accept.
 func TestAlarms_Refusals(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -120,8 +120,8 @@ func TestAlarms_Refusals(t *testing.T) {
 	}
 }
 
-// TestNearest checks that a command with an unknown name of an upstream gets the one that was
-// probably meant, or all if they are few.
+// TestNearest checks that a command with an unknown name suggests the most similar name, or lists
+// all names if there are only a few.
 func TestNearest(t *testing.T) {
 	if got := nearest("gpu-b", []string{"gpu-a", "vision"}); got != `: did you mean "gpu-a"?` {
 		t.Error(got)

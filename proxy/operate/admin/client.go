@@ -17,26 +17,24 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Readiness is the answer to /-/ready.
+// Readiness is the response to /-/ready.
 type Readiness struct {
 	Status string `json:"status"` // ready, starting, draining or failing
 	Reason string `json:"reason,omitempty"`
 }
 
-// readyTimeout is how long RequestReady waits for the answer, which is short because the answer
-// costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. If it takes none, the error gives
-// the reason.
+// RequestReady asks an edge whether it accepts new requests. If it does not, the error contains the
+// reason.
 func RequestReady(edge Edge) error {
-	edge.Token = "" // /-/ready needs no token
+	edge.Token = "" // /-/ready requires no token
 	_, err := edge.get("/-/ready", readyTimeout)
 	return err
 }
 
-// RequestMode asks a running edge to set the mode of an upstream or a group. It writes the old and
-// the new mode to out, or the edge's answer as JSON, and returns the upstreams' names.
+// RequestMode sets the mode of an upstream or a group. It writes the changes to out, as JSON if
+// asJSON is true, and returns the upstreams' names.
 func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -67,14 +65,13 @@ func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []
 	return names, nil
 }
 
-// writeAnswer writes a JSON answer of an edge as one line that cannot control a terminal.
+// writeAnswer writes a JSON response of an edge as one line without control characters.
 func writeAnswer(out io.Writer, body []byte) error {
 	_, err := out.Write(append(plaintext.JSON(bytes.TrimSpace(body)), '\n'))
 	return err
 }
 
-// pageTimeout is how long Page waits. An edge with many calls needs some time to list its
-// goroutines.
+// pageTimeout is long because an edge with many calls needs time to list its goroutines.
 const pageTimeout = 10 * time.Second
 
 // Page returns the page at the given path of an edge's admin listener.
@@ -82,7 +79,6 @@ func Page(edge Edge, path string) ([]byte, error) {
 	return edge.get(path, pageTimeout)
 }
 
-// notReady returns the reason why an edge takes no new requests.
 func notReady(body []byte) error {
 	var answer Readiness
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
@@ -91,16 +87,14 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// get returns the page at the given path of a running edge's admin listener. The error tells the
-// operator what to correct.
 func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
 	return body, err
 }
 
-// ask sends one request, with the body in send or none, to a running edge's admin listener. It
-// returns the body of a 200 or 422. If several processes listen on the port, note says which one
-// has answered. The error says what to correct.
+// ask sends one request to an edge's admin listener, and returns the body of a 200 or 422. If
+// several processes listen on the port, note names the process that answered. The error says what
+// the operator should correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge
@@ -168,8 +162,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere explains why the requested admin page is not at an address. The address may belong to
-// the public API, which has no admin pages, or it may contain a path.
+// elsewhere returns the error for an address without admin pages. The address belongs to the public
+// API, or contains a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
@@ -181,7 +175,6 @@ func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error
 	return nil
 }
 
-// errorText returns the message of an edge's error answer; or "" if the body contains none.
 func errorText(body []byte) string {
 	var answer struct {
 		Error struct {

@@ -24,17 +24,17 @@ type CanaryOptions struct {
 	Edge  Edge
 	Model string
 	JSON  bool
-	For   time.Duration // compare calls from now on for this long; 0: all calls since the edge's start
+	For   time.Duration // compare only calls that end within this time from now; 0: all calls since the edge started
 }
 
-// The exit codes of RequestCanary, in addition to the exit code for failures.
+// The exit codes of RequestCanary, in addition to the code for failures.
 const (
 	exitWorse   = 3
 	exitUnknown = 4
 )
 
-// verdictError is the error for a comparison with a bad or uncertain result. The reason has been
-// written already.
+// verdictError is the exit code for a verdict. It has no text, because the result has already been
+// written.
 type verdictError int
 
 func (verdictError) Error() string   { return "" }
@@ -43,8 +43,7 @@ func (v verdictError) ExitCode() int { return int(v) }
 const armsTimeout = 5 * time.Second
 
 // RequestCanary compares each arm of a model with the upstreams without an arm, and writes the
-// result. If ctx ends early, it compares the calls up to that time. The error carries an exit code
-// if an arm is worse, or if an arm has too few calls.
+// result. If an arm is worse or has too few calls, the error contains an exit code.
 func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	arms, err := requestArms(&o)
 	if err != nil {
@@ -85,7 +84,6 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	return nil
 }
 
-// requestArms asks the edge for a model's arms. The upstreams without an arm come first.
 func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 	body, err := o.Edge.get("/-/arms", armsTimeout)
 	if err != nil {
@@ -113,7 +111,6 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		o.Model, o.Edge.Admin, strings.Join(names, ", "))
 }
 
-// knowsModel returns an error if the edge has no such model.
 func knowsModel(o *CanaryOptions) error {
 	body, err := o.Edge.get(wholeState, armsTimeout)
 	if err != nil {
@@ -138,12 +135,12 @@ func knowsModel(o *CanaryOptions) error {
 		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
 }
 
-// amount formats a number with its unit. A time below a second is shown in milliseconds.
+// amount formats a number with its unit. A time below a second is formatted in milliseconds.
 func amount(v float64, unit string) string {
 	if unit == "s" && v < 1 {
 		v, unit = 1000*v, "ms"
 	}
-	digits := 3 // number of digits; digits before the decimal point are always written
+	digits := 3 // significant digits; digits before the decimal point are always written
 	for w := math.Abs(v); w >= 1000; w /= 10 {
 		digits++
 	}

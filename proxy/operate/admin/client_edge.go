@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// Edge describes how an operator reaches a running edge.
+// Edge describes how to reach a running edge.
 type Edge struct {
 	Admin  string // base URL or address of the admin listener; an address without a scheme means http
-	Token  string // admin token; empty if the edge has none
-	CACert string // file with CA certificates for the listener; empty: the system's CAs
+	Token  string // admin token, or empty if the edge requires none
+	CACert string // file with CA certificates for the listener; empty: use the system's CAs
 }
 
 // trusted returns the TLS settings that verify the edge, or nil for the system's settings.
@@ -31,7 +31,6 @@ func (e Edge) trusted(secure bool) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// remedy tells the operator what to do if the edge could not be reached.
 func remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var wrongName x509.HostnameError

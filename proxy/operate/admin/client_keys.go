@@ -16,17 +16,16 @@ import (
 // KeyRequest asks a running edge to change a key, or to list its keys.
 type KeyRequest struct {
 	Edge Edge
-	JSON bool // print the edge's answer unchanged
+	JSON bool // print the edge's response unchanged
 }
 
-// Create makes the edge create a key from the members of a configuration entry, and writes the key
-// to out.
+// Create makes the edge create a key. members has the members of an entry in the configuration.
 func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys", members, out)
 }
 
-// Rotate makes the edge create another secret for a key, and writes the secret to out. The key's
-// current secrets stay valid for the overlap.
+// Rotate makes the edge create another secret for a key. The current secrets stay valid during the
+// overlap.
 func (r *KeyRequest) Rotate(id string, overlap time.Duration, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
 }
@@ -36,8 +35,8 @@ func (r *KeyRequest) Revoke(id string, out io.Writer) error {
 	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
-// List writes the edge's keys to out, one per line. Indented lines below a key tell what its owner
-// must know: a limit refuses calls, a budget is used up, or the key expires.
+// List writes the edge's keys to out, one per line. The indented lines below a key are warnings for
+// the key's owner.
 func (r *KeyRequest) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
 	if err != nil {

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// Names holds the names of an edge's upstreams and models.
+// Names lists the names of an edge's upstreams and models.
 type Names struct{ Upstreams, Models []string }
 
-// wholeState is the path of the state page with all rows in its lists.
 const wholeState = "/status?limit=1000000"
 
-// AskNames requests the Names of a running edge.
+// AskNames requests the Names of a running edge. It waits at most patience.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
 	answer, err := edge.get(wholeState, patience)
 	if err != nil {

@@ -15,14 +15,12 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// reloadTimeout is how long RequestReload waits. It is long because the edge reads its files and
-// probes new upstreams.
+// reloadTimeout is long because the edge reads its files and probes new upstreams.
 const reloadTimeout = 30 * time.Second
 
-// RequestReload makes a running edge reload as described by q. It writes the changes to w, or those
-// that a reload would make. The edge sets q.Source. If no configuration was applied, the error
-// lists every problem in the files, one per line, or tells why the edge could not be reached. With
-// asJSON, RequestReload writes the edge's answer in place of the text.
+// RequestReload makes an edge reload according to q, and writes the changes to w. If no
+// configuration was applied, the error lists every problem in the files. If asJSON is true,
+// RequestReload writes the edge's response instead of text.
 func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
 	if q.Called != "" {
@@ -44,7 +42,6 @@ func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error 
 	return err
 }
 
-// report writes the changes of a reload, or returns the reason why it was refused.
 func report(r *reload.Result, w io.Writer) error {
 	var b strings.Builder
 	switch {

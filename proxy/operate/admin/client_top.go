@@ -18,21 +18,21 @@ import (
 type TopOptions struct {
 	Edge         Edge
 	Out          io.Writer
-	JSON         bool          // write the state once, as the edge sends it
-	Width        int           // width of the lines of plain text, in characters
-	In, Terminal *os.File      // if set, Top shows the state until the user quits
-	Interval     time.Duration // between two requests; at least minInterval
+	JSON         bool // write the edge's JSON response once
+	Width        int
+	In, Terminal *os.File // if set, Top shows the state until the user quits
+	Interval     time.Duration
 	Colour       bool
 }
 
 const (
 	minInterval = 100 * time.Millisecond
 	topTimeout  = 5 * time.Second
-	topRows     = 1000 // maximum number of rows of each table
+	topRows     = 1000
 )
 
-// Top shows a running edge's state once, or in a terminal until the user quits or ctx ends. If the
-// first request fails, Top returns the error. Later errors are shown on the screen.
+// Top shows an edge's state. In a terminal, it continues until the user quits or ctx ends. Top
+// returns an error only if the first request fails. Later errors appear on the screen.
 func Top(ctx context.Context, o TopOptions) error {
 	body, err := askState(&o)
 	if err != nil {

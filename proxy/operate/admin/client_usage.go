@@ -19,16 +19,16 @@ import (
 // UsageOptions configure RequestUsage.
 type UsageOptions struct {
 	Edge   Edge
-	Fleet  bool // the usage at all edges that share the edge's store
-	ByUser bool // show end users in place of models
+	Fleet  bool
+	ByUser bool
 	JSON   bool
-	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means everything.
+	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means all usage.
 	Period string
 }
 
 const usageTimeout = 15 * time.Second
 
-// RequestUsage asks a running edge for the usage of keys and models, and writes the answer.
+// RequestUsage requests the usage of keys and models, and writes it.
 func RequestUsage(o UsageOptions, w io.Writer) error {
 	query := url.Values{}
 	if o.Fleet {
@@ -60,7 +60,7 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 	return writeUsage(&r, o.ByUser, w)
 }
 
-// ParsePeriod checks a day or a month, and returns it.
+// ParsePeriod checks the arguments of --day and --month, and returns the period.
 func ParsePeriod(day, month string) (string, error) {
 	if day != "" && month != "" {
 		return "", errors.New("--day and --month exclude each other")
@@ -74,7 +74,7 @@ func ParsePeriod(day, month string) (string, error) {
 	return day + month, nil
 }
 
-// writeUsage writes a table whose last line is the sum.
+// writeUsage writes a table. Its last line is the total.
 func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 	var out bytes.Buffer
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)

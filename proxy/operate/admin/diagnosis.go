@@ -11,16 +11,15 @@ import (
 	"penstock/translate/apierr"
 )
 
-// processFacts is the answer to /-/process.
+// processFacts is the response to /-/process.
 type processFacts struct {
 	Build string `json:"build"`
 	process.Facts
-	Descriptors int   `json:"descriptors_limit"`  // limit on open descriptors; 0: unknown
-	Connections int64 `json:"client_connections"` // open connections
+	Descriptors int   `json:"descriptors_limit"` // limit on open descriptors; 0 if unknown
+	Connections int64 `json:"client_connections"`
 	Affordable  int   `json:"client_connections_limit"`
 }
 
-// factsOf returns the limits of the process and its use of them, for a bug report.
 func factsOf(o *Options) processFacts {
 	f := o.Reloads.Running().Config
 	return processFacts{
@@ -29,8 +28,8 @@ func factsOf(o *Options) processFacts {
 	}
 }
 
-// profile answers with the output of write about the running process. It contains only functions
-// and lines.
+// profile serves the output of write. This output contains only functions and line numbers of the
+// process.
 func profile(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		commonHeaders(ctx)

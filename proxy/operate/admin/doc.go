@@ -1,24 +1,27 @@
-// Package admin serves the edge's operator. It has the admin listener with its handlers and the
-// status page. It also has the commands that send requests to a running edge (reload, ready, top).
+// Package admin contains the admin listener with its handlers and the status page, and the commands
+// that send requests to a running edge (reload, ready, top).
 //
 // # The listener
 //
-// The admin listener is separate, so that none of its paths can be reached through the public
-// listener. A Server gets the components that an operator sees and controls (Options), never the
-// edge itself. The files are routes.go (the route table, and the checks of every request), token.go
-// (the admin tokens, their roles, and guesses at them), handlers.go, page.go (the page and its
-// events), state.go (the state that package status renders) and diagnosis.go (the process itself,
-// for a bug report).
+// The admin listener is separate from the public listener, so that its paths cannot be reached from
+// outside. The files:
 //
-// With its own certificate (Port) the listener speaks TLS. Health checks and scrapers then use
+//   - routes.go has the route table and the checks of every request.
+//   - token.go has the admin tokens, their roles, and the limit on guesses.
+//   - handlers.go has the handlers.
+//   - page.go has the page and its events.
+//   - state.go collects the state that package status renders.
+//   - diagnosis.go describes the process itself, for a bug report.
+//
+// If the listener has a certificate (Port), it uses TLS. Health checks and scrapers must then use
 // https.
 //
-// Web pages must not reach the listener: requests from other origins are refused
+// Web pages must not reach the listener. Requests from other origins are refused
 // (browser.LocalRequest), and upstreams can be drained only if an admin token is set.
 //
 // # The commands
 //
-// A command sends one request to an Edge (client_edge.go) over its own connection, and exits
-// (client.go). It verifies the edge's certificate. The program at the other end may not be an edge,
-// so every answer passes package plaintext before a terminal shows it.
+// A command sends one request to an Edge (client_edge.go) over a new connection and exits
+// (client.go). It verifies the edge's certificate. The server at the address may not be an edge, so
+// package plaintext removes control characters from every response.
 package admin

@@ -16,12 +16,10 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// forged contains what a terminal would interpret as commands, in each form: ESC, the single
-// character that stands for ESC [, a carriage return, and a mark that reverses the direction of
-// text.
+// forged contains what a terminal would interpret as commands: ESC, the single character for ESC [,
+// a carriage return, and a mark that reverses the direction of text.
 const forged = "a\x1b[2J\u009b31m\r\u202eb"
 
-// forge sets every text in v to forged.
 func forge(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -60,8 +58,8 @@ func forge(v reflect.Value, depth int) {
 	}
 }
 
-// TestForgedEdge checks that a program that poses as an edge cannot control its caller's terminal,
-// no matter what its answers contain.
+// TestForgedEdge checks that a server that poses as an edge cannot control the terminal of its
+// caller.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)

@@ -26,8 +26,7 @@ import (
 	"penstock/upstreams"
 )
 
-// ready answers whether a balancer may send new requests. It answers 503 while the edge drains, and
-// while a panic keeps recurring.
+// ready responds with 503 while the edge starts or drains, or while panics recur.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
@@ -49,15 +48,13 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-// longestCalled is the maximum length in bytes of the name under which problems in a sent
-// configuration are shown.
 const longestCalled = 4096
 
-// reload reloads the configuration and answers with the changes, or with the problems. With
-// ?force=true it applies even a configuration that leaves a model without a slot. With
-// ?dry_run=true it applies nothing. A dry run checks the configuration in the request's body, if
-// there is one, and shows problems under the name in ?called=. With ?back=true reload applies the
-// configuration that ran before the current one, except for its keys.
+// reload responds with the changes, or with the problems. These parameters are supported:
+//   - force=true applies even a configuration that leaves a model without a slot.
+//   - dry_run=true only checks the configuration. If the request has a body, it checks the configuration in the body.
+//   - called= is the name of that configuration in messages.
+//   - back=true applies the configuration before the current one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -91,8 +88,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage answers with the usage by key and model or, with ?by=user, by key and end user, as JSON or
-// as a page. It covers this edge or, with ?fleet=true, all edges that share its store.
+// usage reports the usage by key and model. With by=user, it reports by key and end user. It covers
+// this edge, or with fleet=true all edges that share the store.
 func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		q, refusal := parseUsageQuery(ctx)
@@ -114,10 +111,8 @@ func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	}
 }
 
-// countsEndUsers reports whether the running configuration counts end users.
 func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
 
-// usageQuery holds the parameters of a usage request.
 type usageQuery struct{ fleet, byUser bool }
 
 func parseUsageQuery(ctx *fasthttp.RequestCtx) (q usageQuery, refusal *apierr.Error) {
@@ -174,7 +169,6 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 	return of(&all, since, now), nil
 }
 
-// armsOf returns the counts of all models' arms, for a comparison.
 func armsOf(o *Options) []observe.ModelArms {
 	models := []observe.ModelArms{}
 	running := o.Reloads.Running()
@@ -191,11 +185,9 @@ func armsOf(o *Options) []observe.ModelArms {
 	return models
 }
 
-// fleetUsageTimeout is the maximum time that an operator waits for the store.
 const fleetUsageTimeout = 5 * time.Second
 
-// metrics answers with the metrics in the text format, or on request as OpenMetrics. It compresses
-// the answer on request.
+// metrics responds with OpenMetrics if the client accepts it, and otherwise with the text format.
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
@@ -209,17 +201,17 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // writing to a buffer never fails
 	if ctx.Request.Header.HasAcceptEncoding("gzip") {
 		var packed bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is valid
-		_, _ = w.Write(ctx.Response.Body())                  // writing to a buffer never fails
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+		_, _ = w.Write(ctx.Response.Body()) // writing to a buffer never fails
 		_ = w.Close()
 		ctx.Response.SetBodyRaw(packed.Bytes())
 		h.SetContentEncoding("gzip")
 	}
 }
 
-// mode answers POST /-/mode: it drains an upstream, puts it into maintenance, or lets it take calls
-// again. If the fleet has a store, the mode applies at every edge. A request needs an admin token,
-// because a client that can reach the port must not be able to remove capacity.
+// mode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
+// token is required, because a client that can merely reach the port must not be able to remove
+// capacity.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -251,7 +243,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	who := whoAsks(ctx)
-	if who.name == mainToken { // several people may have this token
+	if who.name == mainToken { // more than one person may have this token
 		who.name = "the operator of " + s.opts.Name
 	}
 	done := ModeResult{ModeRequest: asked}
@@ -267,12 +259,12 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	commonHeaders(ctx)
-	ctx.Response.Header.Set("Location", "/") // redirects to the page with the form
+	ctx.Response.Header.Set("Location", "/")
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
 // named returns the upstream with the given name, or the upstreams in a group (config.InGroup). If
-// there is none, near is a text with the name that was probably meant, or with the existing names.
+// it finds no upstream, near contains a suggestion.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -290,8 +282,6 @@ func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream,
 	return found, nearest(name, labels)
 }
 
-// nearest returns the end of a sentence about an unknown name: the name that was probably meant, or
-// all names if they are few.
 func nearest(name string, names []string) string {
 	const few = 12
 	if len(names) == 0 || len(names) > few {
@@ -309,25 +299,24 @@ type ModeResult struct {
 // ModeChange is an upstream whose mode was set.
 type ModeChange struct {
 	Name string `json:"name"`
-	Was  string `json:"was"` // the previous mode
+	Was  string `json:"was"`
 }
 
 // ModeRequest requests a mode for an upstream or a group.
 type ModeRequest struct {
 	Upstream string `json:"upstream"` // a name, gpu-* for all names with that prefix, or tag:h100
 	Mode     string `json:"mode"`
-	Who      string `json:"who,omitempty"` // the operator's name, which every edge of a fleet shows
+	Who      string `json:"who,omitempty"` // the operator's name; all edges of a fleet show it
 	// KeepLast refuses the change with 409 if it would leave a model without an engine.
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 
-// maxWho is the maximum length of the operator's name in a ModeRequest.
 const maxWho = 64
 
 var errNoForm = errors.New("the body has no member of the form")
 
-// modeAsked reads the page's form or a JSON object. It ignores the Content-Type, because curl -d
-// labels every body as a form.
+// modeAsked reads the form from the page, or a JSON object. It ignores the Content-Type, because
+// curl -d sends every body as a form.
 func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {

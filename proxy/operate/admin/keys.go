@@ -21,17 +21,17 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeyView is a key as an operator sees it. It contains neither the key itself nor a hash.
+// KeyView is an operator's view of a key, without its secret or hash.
 type KeyView struct {
 	ID string `json:"id"`
-	// configuration, or runtime for a key made at run time
+	// Source is "configuration", or "runtime" for a key that was created at run time.
 	Source     string         `json:"source"`
 	Active     bool           `json:"active"`
 	Models     []string       `json:"models"`
 	Operations []string       `json:"operations"`
 	Expires    *time.Time     `json:"expires,omitempty"`
 	Limits     map[string]any `json:"limits,omitempty"`
-	Group      string         `json:"group,omitempty"` // the group whose limits the key shares
+	Group      string         `json:"group,omitempty"`
 	CacheGroup string         `json:"cache_group,omitempty"`
 	Tiers      []int          `json:"tiers,omitempty"`
 	Class      string         `json:"class,omitempty"`
@@ -40,7 +40,7 @@ type KeyView struct {
 	Notes      []string       `json:"notes,omitempty"` // only in the list; see status.Key
 }
 
-// SecretView describes one of a key's secrets. A key has several during a rotation.
+// SecretView describes one secret of a key. During a rotation, a key has more than one secret.
 type SecretView struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
@@ -51,7 +51,7 @@ const (
 	sourceRuntime       = "runtime"
 )
 
-// KeyChange is the answer to a request that changes a key.
+// KeyChange is the response to a request that changes a key.
 type KeyChange struct {
 	KeyView
 	Key      string   `json:"key,omitempty"` // the secret of a new or rotated key, shown only once
@@ -60,12 +60,12 @@ type KeyChange struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// KeyList is the answer of GET /-/keys.
+// KeyList is the response to GET /-/keys.
 type KeyList struct {
 	Keys []KeyView `json:"keys"`
 }
 
-// ViewOf returns the view of a key that comes from the given source.
+// ViewOf returns the view of a key from the given source.
 func ViewOf(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
@@ -100,10 +100,8 @@ func timeOf(t time.Time) *time.Time {
 	return &t
 }
 
-// keysPatience is how long an operator's request waits for the key store.
 const keysPatience = 5 * time.Second
 
-// listKeys answers GET /-/keys with the configuration's keys and the keys made at run time.
 func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
@@ -122,7 +120,6 @@ func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, KeyList{views})
 }
 
-// oneKey answers GET /-/keys/{id}.
 func (s *Server) oneKey(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
@@ -144,8 +141,8 @@ func noSuchKey(id string, ids []string) *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "There is no key with that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
 }
 
-// keyViews returns all keys by id. A key in the configuration hides a key with the same id that was
-// made at run time.
+// keyViews returns all keys. If a key in the configuration and a key created at run time have the
+// same id, it returns only the key in the configuration.
 func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
 	file := s.opts.Reloads.Running().Config.Keys
@@ -178,10 +175,8 @@ func keyOf(ctx *fasthttp.RequestCtx) string {
 	return id
 }
 
-// errNoKey reports that the key to change does not exist.
 var errNoKey = errors.New("no key")
 
-// createKey answers POST /-/keys.
 func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 	plain, hash, err := auth.NewKey()
 	if err != nil {
@@ -212,7 +207,6 @@ func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// patchKey answers PATCH /-/keys/{id}.
 func (s *Server) patchKey(ctx *fasthttp.RequestCtx) {
 	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_changed", next: func(old string) (string, error) {
 		if old == "" {
@@ -222,7 +216,6 @@ func (s *Server) patchKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// deleteKey answers DELETE /-/keys/{id}.
 func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
 	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_revoked", next: func(old string) (string, error) {
 		if old == "" {
@@ -232,7 +225,6 @@ func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// rotateKey answers POST /-/keys/{id}/rotate.
 func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
 	overlap, err := overlapOf(ctx.PostBody())
 	if err != nil {
@@ -253,13 +245,12 @@ func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// The default and the maximum time for which old and new secrets are both valid after a rotation.
+// The default and the maximum overlap: how long the old secrets stay valid after a rotation.
 const (
 	usualOverlap   = 24 * time.Hour
 	longestOverlap = 366 * 24 * time.Hour
 )
 
-// overlapOf reads how long a key's current secrets stay valid after the rotation.
 func overlapOf(body []byte) (time.Duration, error) {
 	var members map[string]json.RawMessage
 	if len(body) == 0 {
@@ -286,21 +277,18 @@ func overlapOf(body []byte) (time.Duration, error) {
 	return overlap, nil
 }
 
-// keyChange describes a change of a key.
 type keyChange struct {
 	id, event string
-	secret    string // the secret of a new or rotated key
+	secret    string
 	next      func(entry string) (string, error)
 }
 
-// conflict is the reason why a change is impossible in the current state.
 type conflict struct{ message string }
 
 func (c *conflict) Error() string { return c.message }
 
-// changeKey changes a key that was made at run time, and answers with the key's new state. A
-// request needs an admin token, because a client that can reach the port must not be able to make
-// keys.
+// changeKey changes a key that was created at run time. An admin token is required, because a
+// client that can merely reach the port must not be able to create keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""
@@ -324,7 +312,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	defer cancel()
 	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
 		entry, err := c.next(old)
-		text := cmp.Or(entry, old) // for a revoked key, its last entry
+		text := cmp.Or(entry, old) // for a revoked key, the last entry
 		if err == nil {
 			now, err = config.ReadKey(text)
 		}
@@ -367,8 +355,6 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-// keyTrouble returns the answer for an error from the key store. A failure of the store itself is
-// also logged.
 func (s *Server) keyTrouble(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError
 	var wrong *config.KeyError

@@ -15,9 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// orphaned returns the ids of the models that take calls now but would take none without the
-// upstreams in leaving. It includes models with a fallback, because their own engines would be
-// gone.
+// orphaned returns the ids of the models that would have no engine that accepts calls if the
+// upstreams in leaving were removed. It includes models that have a fallback.
 func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false
@@ -33,12 +32,10 @@ func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.T
 	return ids
 }
 
-// idlePoll is the interval at which AwaitIdle polls the edge.
 const idlePoll = 250 * time.Millisecond
 
-// AwaitIdle waits until an edge has no call at the named upstreams, and writes the names of idle
-// upstreams to out. It does not wait for calls of the fleet's other edges. It returns ctx's error,
-// or an error that tells why the edge could not be reached.
+// AwaitIdle waits until an edge has no calls at the named upstreams, and writes the names of idle
+// upstreams to out. It does not wait for calls from the other edges of a fleet.
 func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// statusPage answers with the page, which is complete without its script.
+// statusPage serves the status page. The page is complete even without its script.
 func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	part, ok := partOf(ctx)
 	if !ok {
@@ -26,7 +26,6 @@ func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	respondHTML(ctx, body, err)
 }
 
-// statusJSON answers with the page's data.
 func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	part, ok := partOf(ctx)
 	if !ok {
@@ -37,8 +36,8 @@ func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, state)
 }
 
-// partOf reads which rows of the long lists are requested: ?limit=N and ?offset=N. If these are not
-// numbers, it refuses the request and returns false.
+// partOf reads the parameters limit and offset. If a value is not a valid number, partOf refuses
+// the request and returns false.
 func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	p = status.Part{Limit: status.PartDefault}
 	for name, into := range map[string]*int{"limit": &p.Limit, "offset": &p.Offset} {
@@ -58,9 +57,9 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	return p, true
 }
 
-// callPage answers with the page about a call that is running or still kept. For any other call a
-// browser gets a page that tells where else to search, with a command to copy. A malformed id gets
-// no such page, because a link must not be able to put text into an operator's shell.
+// callPage serves the page about a call. If the call is unknown, the page suggests a command that
+// searches the log. If the id is malformed, there is no page, because a link must not be able to
+// put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))
@@ -82,8 +81,6 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
-// runbook answers with the page that tells what to do when an alert fires. Each alarm on the status
-// page links to it.
 func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
@@ -105,14 +102,14 @@ func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 
 const (
 	pagePeriod = time.Second
-	pagesOpen  = 16 // maximum number of pages that are kept up to date at the same time
+	pagesOpen  = 16 // maximum number of pages that receive updates at the same time
 	pageWrite  = 10 * time.Second
 )
 
-// statusEvents keeps an open page up to date. Every second it sends the changes.
+// statusEvents streams updates to an open page. It sends changes every second.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
-		site == "same-site" { // refused even if opened as a page: the answer never ends
+		site == "same-site" { // refuse even a navigation, because the response never ends
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Only the status page keeps itself up to date by this."))
 		return
@@ -137,7 +134,7 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 		s.opts.Guard.Point(guard.StatusPage)
 		var shown status.Shown
 		for {
-			// SetWriteDeadline fails only if the connection is closed
+			// SetWriteDeadline fails only if the connection is closed.
 			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite))
 			if s.sendSections(w, &shown, part, who) != nil {
 				return
@@ -151,7 +148,6 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// sendSections sends the sections that the page does not show yet.
 func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part, who caller) error {
 	state := s.status(who)
 	state.Show(part)
@@ -159,10 +155,10 @@ func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.
 	if err != nil {
 		return err
 	}
-	// the buffered writer returns an error in Flush
+	// The buffered writer reports write errors in Flush.
 	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ")
 	data := json.NewEncoder(w)
-	data.SetEscapeHTML(false) // the script parses JSON, and most of it is markup
+	data.SetEscapeHTML(false) // a script parses this JSON, not HTML; it is mostly markup, which escaping would bloat
 	err = data.Encode(struct {
 		At       string                    `json:"at"`
 		Sections map[string]status.Renewal `json:"sections"`

@@ -9,14 +9,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// refuse answers with an error. The error is not counted, because the metrics count only errors
-// that API clients get.
+// refuse responds with an error. It does not count the error, because the metrics count only errors
+// for API clients.
 func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
 	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))
 }
 
-// commonHeaders sets the headers of every answer.
 func commonHeaders(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 }

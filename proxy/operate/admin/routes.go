@@ -18,7 +18,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New returns the server of the admin listener. It accepts no connection before Serve.
+// New returns the server of the admin listener. It does not accept connections before Serve.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
@@ -33,11 +33,10 @@ func New(o Options) (*Server, error) {
 	s.http.Handler = s.everyRequest(s.routes())
 	s.http.ErrorHandler = s.headError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
-	s.http.MaxRequestBodySize = config.MaxFile // the largest body is a configuration to check
+	s.http.MaxRequestBodySize = config.MaxFile // the largest possible body is a configuration to check
 	return s, nil
 }
 
-// routes is the admin listener's route table.
 func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
@@ -70,7 +69,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: the answer never ends
+	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD, because the response never ends
 	r.POST("/-/reload", s.operator(config.RoleAll, s.reload))
 	r.POST("/-/keys", s.keeper(s.createKey))
 	r.PATCH("/-/keys/{id}", s.keeper(s.patchKey))
@@ -80,7 +79,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	return r.Handler
 }
 
-// everyRequest wraps every handler.
+// everyRequest wraps every handler. It catches panics and checks the request.
 func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
@@ -103,7 +102,6 @@ func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHand
 	}
 }
 
-// headError answers a request whose head did not parse.
 func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	refusal, _ := httpserver.Unparsed(ctx, err)
@@ -116,17 +114,16 @@ func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, refusal)
 }
 
-// callerValue is the key under which a request stores its caller for the handlers.
 const callerValue = "caller"
 
-// whoAsks returns the caller of a request that operator has passed to its handler.
+// whoAsks returns the caller of a request, which the operator wrapper has stored.
 func whoAsks(ctx *fasthttp.RequestCtx) caller {
 	who, _ := ctx.UserValue(callerValue).(caller)
 	return who
 }
 
-// operator wraps a handler. It passes a request on if the request carries an admin token with at
-// least the given role, or if the configuration has no tokens.
+// operator wraps a handler. It passes a request on if the admin token has at least the given role,
+// or if the configuration has no tokens.
 func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
@@ -147,8 +144,8 @@ func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.Re
 	}
 }
 
-// keeper wraps a handler. It passes a request on if the request may change keys and its body is not
-// longer than runkeys.MaxBody.
+// keeper wraps a handler. It passes a request on if the caller may change keys and the body has at
+// most runkeys.MaxBody bytes.
 func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {
@@ -159,8 +156,8 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	})
 }
 
-// Texts of an edge's answers for unknown paths. A client recognizes the admin listener by ownPages.
+// Texts in responses for unknown paths. A command recognizes the admin listener by ownPages.
 const (
-	nothingHere = "There is nothing at this path." // used by both listeners
+	nothingHere = "There is nothing at this path."
 	ownPages    = "The admin listener has"
 )

@@ -23,44 +23,44 @@ import (
 	"penstock/upstreams"
 )
 
-// Options holds the components of an edge that an operator sees and controls.
+// Options contains the components that an operator sees and controls.
 type Options struct {
 	Listener Port
 	Log      *zap.Logger
 	Guard    *guard.Guard
 	Metrics  *metrics.Set // for the counters of refused tokens
-	Started  time.Time    // when the process started
-	Name     string       // the machine's name
+	Started  time.Time
+	Name     string
 
-	Runbook string // the troubleshooting document
+	Runbook string
 
 	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
 
 	Reloads     *reload.Reloader
-	Keys        runkeys.Store // keys made at run time; nil: no keys can be made
+	Keys        runkeys.Store // keys created at run time; nil if keys cannot be created at run time
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.Retries
-	Fleet       *fleet.Fleet               // nil if the edge shares nothing
-	FleetUsage  *fleet.Rows                // nil if the edge shares nothing
-	Board       *board.Board               // nil if the edge shares nothing
+	Fleet       *fleet.Fleet               // nil if the edge does not share state
+	FleetUsage  *fleet.Rows                // nil if the edge does not share state
+	Board       *board.Board               // nil if the edge does not share state
 	Certificate func() *status.Certificate // the public listener's certificate; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string            // what the edge is waiting for at its start; "": nothing
-	Connections func() int64             // number of client connections
+	Starting    func() string // what the edge is waiting for while it starts, or ""
+	Connections func() int64
 	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer
 	Hooks       func(now time.Time) []status.Hook
 	Copies      func(now time.Time) []status.Copies
-	InFlight    func(now time.Time) []status.Call         // running calls
-	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
+	InFlight    func(now time.Time) []status.Call
+	Exposition  func(w io.Writer, openMetrics bool) error
 }
 
 // Port is the listener for operators.
 type Port struct {
 	net.Listener
-	Certificate *listen.Certificate // nil: the listener has no TLS
+	Certificate *listen.Certificate // nil if the listener does not use TLS
 }
 
 // Server is the admin listener of one edge.
@@ -71,17 +71,17 @@ type Server struct {
 	tokens   tokenGate
 	port     *portWatch
 	watch    status.Watch
-	alarms   alarms                         // used by Look
-	verdict  atomic.Pointer[status.Verdict] // the verdict of the last check
-	pages    atomic.Int64                   // number of open status pages
-	closing  chan struct{}                  // closed before the server shuts down
+	alarms   alarms
+	verdict  atomic.Pointer[status.Verdict]
+	pages    atomic.Int64
+	closing  chan struct{} // closed when Shutdown starts
 	shut     bool
 }
 
 // Listener returns the server's listener.
 func (s *Server) Listener() *listen.Listener { return s.listener }
 
-// Serve accepts until Shutdown.
+// Serve accepts connections until Shutdown.
 func (s *Server) Serve() error {
 	if c := s.opts.Listener.Certificate; c != nil {
 		return s.http.Serve(s.listener.TLS(c.Config()))
@@ -89,12 +89,13 @@ func (s *Server) Serve() error {
 	return s.http.Serve(s.listener)
 }
 
-// LeavePort stops accepting, so that another process on the same port gets the next connections.
+// LeavePort closes the listening socket, so that another process on the same port accepts all new
+// connections.
 func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
-// Shutdown ends the server and waits until its connections close or ctx ends. Idle connections get
-// the same time as active connections, and closing them after that time is not an error. A second
-// call does nothing. Shutdown must not be called concurrently.
+// Shutdown stops the server and waits until its connections close or ctx ends. It does not return
+// an error if connections are still open. A second call does nothing. Shutdown must not be called
+// concurrently.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.shut {
 		return nil
@@ -107,7 +108,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Release closes the connections that Shutdown has left open, and stops watching them.
+// Release closes the connections that are still open after Shutdown.
 func (s *Server) Release() error {
 	s.listener.CloseConns()
 	return s.listener.Release()

@@ -14,26 +14,25 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// Headers that tell a command which of several processes has answered.
+// Headers that tell a command which of several processes has responded.
 const (
 	headerProcess = "X-Penstock-Process"
-	// the number of processes that listen on the port; absent if there is only one
+	// headerProcesses is absent if only one process listens.
 	headerProcesses = "X-Penstock-Processes"
 )
 
-// takeOver is how long two processes may share the admin port before the edge reports a mistake. A
-// new edge needs less time to start while the old edge is running.
+// takeOver is how long two processes may share the admin port before the edge warns about it. A new
+// edge that replaces an old one starts in less time.
 const takeOver = time.Minute
 
-// portWatch notices other processes that listen on the admin port (--share-port). The kernel
-// distributes connections among them, so a reload or a drain reaches only one process. portWatch is
-// safe for concurrent use.
+// portWatch detects other processes that listen on the admin port (--share-port). A reload or a
+// drain then reaches only one of the processes. It is safe for concurrent use.
 type portWatch struct {
-	count func() int // counts other listeners on the port; nil if it is not shared
+	count func() int // counts other listeners on the port; nil if the port is not shared
 	log   *zap.Logger
 	mu    sync.Mutex
-	since time.Time // when other listeners appeared; zero: there are none
-	said  bool      // a log line has reported that they stay
+	since time.Time // when other listeners appeared; zero if there are none
+	said  bool      // the log has reported that they stay
 }
 
 func newPortWatch(o *Options) *portWatch {
@@ -44,8 +43,8 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// look returns how many other processes listen on the port, and whether they have done so for
-// longer than takeOver. It logs changes.
+// look counts other processes on the port. It reports whether they have been there for longer than
+// takeOver, and logs changes.
 func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	if w.count == nil {
 		return 0, false
@@ -71,13 +70,12 @@ func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	return others, w.said
 }
 
-// processName returns the name of a process in answers: the process number and the start time in
-// seconds since 1970. The time is included because process numbers are reused.
+// processName returns the process id and the start time in Unix seconds, because process ids are
+// reused.
 func processName(started time.Time) string {
 	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
 }
 
-// nameProcess sets the header that names the process.
 func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
 	if others, _ := s.port.look(time.Now()); others > 0 {
@@ -85,8 +83,6 @@ func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// oneOfSeveral returns a note that names the process that answered a command; or "" if only one
-// process listens.
 func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
 	if err != nil || n < 2 {
@@ -96,7 +92,7 @@ func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 		n, h.Peek(headerProcess))
 }
 
-// warnOf writes a note that is not empty as the last line of a command's output.
+// warnOf writes a note as the last line of a command's output, unless the note is empty.
 func warnOf(note string, out io.Writer) {
 	if note != "" {
 		fmt.Fprintln(out, "warning: "+note)

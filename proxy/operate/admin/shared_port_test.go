@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestPortWatch checks that another process on the admin port is logged as information during a
-// take-over, and once as a warning if it stays.
+// TestPortWatch checks that another process on the admin port is logged at level info at first, and
+// at level warn after takeOver.
 func TestPortWatch(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	others, start := 0, time.Unix(1_700_000_000, 0)
@@ -19,7 +19,7 @@ func TestPortWatch(t *testing.T) {
 		others int
 		after  time.Duration
 		stay   bool
-		levels []string // of the lines so far
+		levels []string // levels of the log lines so far
 	}{
 		{0, 0, false, nil},
 		{1, time.Second, false, []string{"info"}},

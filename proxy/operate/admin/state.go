@@ -18,10 +18,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Look passes the state to the watch, so that the watch also sees events while no page is open.
-// Call it about every second. It omits the lists that only pages read. With thousands of calls or
-// keys these lists would be most of the edge's allocations. Look logs changes of the verdict, and
-// keys over their limits. It must not be called concurrently.
+// Look judges the current state for the log and the watch, even if no page is open. The caller
+// should call it about every second, but not concurrently. Look omits the lists that only pages
+// show. With thousands of calls or keys, these lists would cause most of the edge's allocations.
 func (s *Server) Look() {
 	now := time.Now()
 	in := status.Input{Now: now, KeysOver: func(ids map[string]bool) []status.Key {
@@ -41,7 +40,6 @@ func VerdictOf(s *Server) status.Verdict {
 	return status.Verdict{}
 }
 
-// status returns the content of the status page for a caller.
 func (s *Server) status(who caller) *status.Status {
 	now := time.Now()
 	out := see(s, &status.Input{
@@ -52,8 +50,7 @@ func (s *Server) status(who caller) *status.Status {
 	return out
 }
 
-// see fills in the remaining input and judges the state. The caller has set the input's time, and
-// may have set its lists.
+// see judges the state. The caller must have set in.Now, and may have set the lists in in.
 func see(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
@@ -112,7 +109,6 @@ func see(s *Server, in *status.Input) *status.Status {
 	return out
 }
 
-// pageOf returns a reload in the form that the status page shows, or nil if there was no reload.
 func pageOf(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil
@@ -127,7 +123,8 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf returns the keys with these ids (nil: all) and their usage, by id, followed by their groups.
+// keysOf returns the keys with the given ids (nil means all), sorted by id, followed by their
+// groups.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
 	out := make([]status.Key, 0, len(snap.KeyLimits))
@@ -158,7 +155,6 @@ func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, 
 	return out
 }
 
-// useOf returns a key or a group with the used amount of each of its limits.
 func useOf(id string, l *limit.Key, now time.Time) status.Key {
 	k := status.Key{ID: id, Concurrency: l.Concurrency()}
 	if level, ok := l.Requests(now); ok {

@@ -19,11 +19,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// tokenGate checks admin tokens and limits guesses. It is safe for concurrent use.
+// tokenGate checks admin tokens and limits guessing. It is safe for concurrent use.
 type tokenGate struct {
 	log            *zap.Logger
 	guesses        limit.Guesses
-	logged         atomic.Int64 // when guesses were last logged, in nanoseconds of Unix time
+	logged         atomic.Int64 // when guesses were last logged, in Unix nanoseconds
 	wrong, delayed *metrics.Counter
 }
 
@@ -34,17 +34,16 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 	}
 }
 
-// caller describes the token that a request to the admin listener carried.
 type caller struct {
-	name string // empty: the listener requires no token
+	name string // empty if the listener requires no token
 	role string
 }
 
-// mainToken is the name of admin.token, which has no name of its own.
+// mainToken is the name for admin.token, which has no name in the configuration.
 const mainToken = "admin.token"
 
-// callerOf looks up the given token in the configuration. The time of the look-up reveals nothing
-// about a token's first characters.
+// callerOf returns the caller with the given token. Its duration reveals nothing about the
+// characters of a token.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -63,11 +62,12 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	return c, right
 }
 
-// check returns the caller whose token a request carries, or the error that refuses the request. It
-// slows down an address that has sent too many wrong tokens. A correct token from this address
-// still passes unless it is short, because only this limit protects a short token from guesses. If
-// the configuration has no tokens, every request may do everything. A request carries a token as a
-// bearer token or, from a browser, as the password of Basic authentication.
+// check returns the caller whose token is in the request, or an error. The token may be a bearer
+// token or, from a browser, the password of Basic authentication.
+//
+// After too many wrong tokens, check blocks the client's address for a while. A blocked address may
+// still use a correct token unless the token is short, because only this limit protects a short
+// token from guessing.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil
@@ -77,7 +77,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	given := credential(authorization)
 	c, right := callerOf(given, a)
 	if right && len(given) >= config.LeastAdminToken {
-		return c, nil // wrong tokens from other programs at the same address do not block it
+		return c, nil // other programs at this address that send wrong tokens do not block this token
 	}
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
@@ -89,14 +89,15 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	if right {
 		return c, nil
 	}
-	if len(authorization) > 0 { // a request without a token is no guess
+	if len(authorization) > 0 { // a request without a token is not a guess
 		g.noteWrong(peer, now)
 	}
 	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
-// noteWrong counts a wrong token. Once a minute it logs that an address has used up its attempts.
+// noteWrong counts a wrong token. If an address has used up its attempts, noteWrong logs this, at
+// most once a minute.
 func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
 	g.wrong.Inc()
 	if g.guesses.Wrong(peer, now) && now.Sub(time.Unix(0, g.logged.Load())) > time.Minute {
@@ -109,7 +110,6 @@ func acceptsHTML(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-// addressOf returns the address that a request came from, without the port.
 func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
@@ -117,7 +117,7 @@ func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	return netip.Addr{}
 }
 
-// credential returns the token in an Authorization header. Scheme names are not case-sensitive (RFC
+// credential returns the token in an Authorization header. It ignores the case of the scheme (RFC
 // 9110, 11.1).
 func credential(authorization []byte) []byte {
 	scheme, given, _ := bytes.Cut(authorization, []byte(" "))

@@ -13,12 +13,12 @@ import (
 	"penstock/config"
 )
 
-// TestTokenBrake checks that wrong tokens slow their address down, and that the right token from
-// the same address is refused only if it is short enough to guess.
+// TestTokenBrake checks that wrong tokens block the client's address, and that the correct token
+// from this address is refused only if it is short.
 func TestTokenBrake(t *testing.T) {
 	for _, row := range []struct {
 		name, token string
-		right       int // the status for the right token from an address of guessers
+		right       int // the status for the correct token from a blocked address
 	}{
 		{"long", strings.Repeat("x", config.LeastAdminToken), 0},
 		{"short", strings.Repeat("x", config.LeastAdminToken-1), 429},

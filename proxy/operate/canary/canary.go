@@ -6,27 +6,29 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Verdict tells whether an arm is worse than the upstreams without an arm (the rest).
+// Verdict says whether an arm is worse than the upstreams without an arm (the rest).
 type Verdict string
 
-// The verdicts.
+// The possible verdicts.
 const (
 	Worse    Verdict = "worse"
 	NotWorse Verdict = "not worse"
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is the number of values that each side needs before a measure is judged.
+// Enough is the minimum number of values that each side must have before a measure is judged.
 const Enough = 50
 
-// How certain a verdict must be, in standard deviations. Shown intervals have 95 % confidence.
+// The required certainty of a verdict, in standard deviations. The intervals that are shown have 95
+// % confidence.
 const (
 	sureWorse    = 3.29 // 1 in 2,000 on one side
 	sureNotWorse = 1.96
 	shown        = 1.96
 )
 
-// The thresholds for "more than a little" and "tolerable", for ratios and for shares of the calls.
+// The thresholds for "a little" and "tolerable", for ratios and for shares of the calls (see the
+// package documentation).
 const (
 	littleRatio, tolerableRatio = 0.05, 0.10
 	littleShare, tolerableShare = 0.005, 0.02
@@ -42,21 +44,21 @@ type Comparison struct {
 	Rows    []Row   `json:"measures"`
 }
 
-// Row has one measure for both sides. A value is null if there are too few samples.
+// Row compares the two sides by one measure. A value is null if there are too few samples.
 type Row struct {
 	Measure string `json:"measure"`
-	// the unit for both sides: s, tokens/s or tokens; none for a share
+	// Unit is the unit of both values: s, tokens/s or tokens. It is empty for a share.
 	Unit    string   `json:"unit,omitempty"`
 	Share   bool     `json:"share,omitempty"` // the change is absolute; otherwise it is relative
 	Values  uint64   `json:"values"`
 	Rest    *float64 `json:"rest"`
 	Arm     *float64 `json:"arm"`
 	Change  *float64 `json:"change"`
-	Low     *float64 `json:"low"` // the confidence interval of the change (95 %)
+	Low     *float64 `json:"low"` // confidence interval of the change (95 %)
 	High    *float64 `json:"high"`
-	Verdict Verdict  `json:"verdict,omitempty"` // empty: not judged
+	Verdict Verdict  `json:"verdict,omitempty"` // empty if the measure is not judged
 
-	none bool // neither side has a value: for example, a model without streams has no TTFT
+	none bool // neither side has a value; a model without streams, for example, has no TTFT
 }
 
 // Compare compares an arm with the rest of its model.
@@ -82,8 +84,8 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	return c
 }
 
-// verdict combines the rows: a single worse row makes the verdict worse. The verdict can be "not
-// worse" only if a row for speed was judged.
+// verdict combines the rows. A single worse row makes the verdict Worse. The verdict is NotWorse
+// only if at least one row about speed was judged.
 func (c *Comparison) verdict() Verdict {
 	all, timed := NotWorse, false
 	for i := range c.Rows {
@@ -104,8 +106,8 @@ func (c *Comparison) verdict() Verdict {
 	return all
 }
 
-// ratio adds a row for a quantile. worse is 1 if more is worse, -1 if less is worse, and 0 if the
-// row is not judged.
+// ratio adds a row for a quantile. worse is 1 if a higher value is worse, -1 if a lower value is
+// worse, and 0 if the row is not judged.
 func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
 	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}
@@ -127,7 +129,6 @@ func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank,
 	c.Rows = append(c.Rows, r)
 }
 
-// share adds a row for a share of the calls or the answers.
 func (c *Comparison) share(measure string, rest, ofRest, arm, of uint64, judged bool) {
 	r := Row{Measure: measure, Share: true, Values: of}
 	change := func(z float64) interval { return share(arm, of, z).minus(share(rest, ofRest, z)) }
@@ -144,8 +145,8 @@ func (r *Row) show(rest, arm float64, change interval) {
 	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.at, &change.low, &change.high
 }
 
-// judge judges a row by how much worse the arm is. It is surely more than a little worse, surely
-// not more than tolerably worse, or neither.
+// judge sets the verdict of a row. It is Worse if the arm is certainly worse by more than little,
+// and NotWorse if the arm is certainly worse by less than tolerable. Otherwise it is Unknown.
 func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:

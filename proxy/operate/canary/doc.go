@@ -1,15 +1,15 @@
 // Package canary compares an arm of a model with the upstreams without an arm (the rest), and
 // reports whether the arm is worse. It uses the counts of one edge.
 //
-// The edge keeps buckets, not samples. So the interval for a quantile is the interval for its rank,
-// read from the buckets. The interval for a difference is computed from the intervals for both
-// sides (the method of variance estimates recovery, which gives Newcombe's interval for shares). No
-// step is random: the same counts always give the same result.
+// The edge stores histograms, not samples. The interval for a quantile is therefore computed as an
+// interval for its rank and read from the histogram. The interval for a difference is computed from
+// the intervals of both sides, with the method of variance estimates recovery. For shares, this is
+// Newcombe's interval.
 //
-// The verdict depends on two questions about each measure. Is it surely worse by more than a
-// little? Is it surely not worse by more than is tolerable? "Surely" is stricter for the first
-// question, because there are several measures and a single worse measure decides. Equal arms are
-// called worse in at most one of a thousand comparisons (TestEqualArms measures this). If neither
-// answer is sure, the verdict is "not yet known". Length is shown but not judged: a longer answer
-// is different, not worse.
+// The verdict depends on two questions about each measure. Is it certainly worse by more than a
+// little? Is it certainly not worse by more than is tolerable? The first question requires a higher
+// certainty, because one of many measures is enough to decide the verdict. At most one of a
+// thousand comparisons of equal arms results in "worse" (TestEqualArms measures this). If neither
+// answer is certain, the verdict is "not yet known". Length is shown but not judged, because a
+// longer answer is not worse.
 package canary

@@ -11,14 +11,13 @@ import (
 // interval is an estimate with a confidence interval for the true value.
 type interval struct{ low, at, high float64 }
 
-// minus returns the difference between two estimates.
 func (a interval) minus(b interval) interval {
 	at := a.at - b.at
 	return interval{at - math.Hypot(a.at-a.low, b.high-b.at), at, at + math.Hypot(a.high-a.at, b.at-b.low)}
 }
 
-// quantile returns the logarithm of a spread's quantile, so that differences are ratios. z is the
-// width of the interval on each side, in standard deviations.
+// quantile estimates the logarithm of a quantile, so that differences are ratios. z is the
+// half-width of the interval in standard deviations.
 func quantile(s observe.Spread, rank, z float64) interval {
 	s = slices.SortedFunc(slices.Values(s), func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	n := float64(s.Count())
@@ -27,7 +26,7 @@ func quantile(s observe.Spread, rank, z float64) interval {
 		before := 0.0
 		for i, b := range s {
 			if count := float64(b[1]); position < before+count || i == len(s)-1 {
-				// the position within the bucket, if its values are uniformly distributed
+				// Interpolate within the bucket, assuming uniformly distributed values.
 				inside := min(max((position-before)/count, 0), 1) - 0.5
 				return math.Log(observe.Middle(b[0])) + inside*observe.BucketWidth
 			}
@@ -38,7 +37,6 @@ func quantile(s observe.Spread, rank, z float64) interval {
 	return interval{at(n*rank - margin), at(n * rank), at(n*rank + margin)}
 }
 
-// share returns k as a share of n, with Wilson's interval.
 func share(k, n uint64, z float64) interval {
 	all, p := float64(n), float64(k)/float64(n)
 	middle := (p + z*z/(2*all)) / (1 + z*z/all)

@@ -9,8 +9,8 @@ var (
 	jsonText []byte
 )
 
-// YAML returns the description of the API as YAML. The bytes are shared and must not be changed.
+// YAML returns the description of the API as YAML. The caller must not modify the bytes.
 func YAML() []byte { return yamlText }
 
-// JSON returns the same description as JSON. The bytes are shared and must not be changed.
+// JSON returns the description of the API as JSON. The caller must not modify the bytes.
 func JSON() []byte { return jsonText }

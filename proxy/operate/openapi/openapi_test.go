@@ -13,7 +13,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestJSONIsTheYAML checks that openapi.json is the YAML as indented JSON, in the same order. With
+// TestJSONIsTheYAML checks that openapi.json is the YAML converted to indented JSON, in the same
+// order. With
 // -update it writes the file.
 func TestJSONIsTheYAML(t *testing.T) {
 	plain, err := yaml.YAMLToJSON(yamlText)
@@ -28,7 +29,7 @@ func TestJSONIsTheYAML(t *testing.T) {
 	golden.File(t, "openapi.json", want.Bytes())
 }
 
-// TestDocumentIsValid reads both documents with a parser other than ours.
+// TestDocumentIsValid checks both documents with an independent parser.
 func TestDocumentIsValid(t *testing.T) {
 	for name, text := range map[string][]byte{"yaml": YAML(), "json": JSON()} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,10 @@
-// Package reference holds the pages that are generated from the code. A test in proxy/e2e/documents
-// writes them.
+// Package reference contains the pages that are generated from the code. A test in
+// proxy/e2e/documents writes them.
 package reference
 
 import _ "embed" // for the embedded pages
 
-// Errors is the table of error codes, each with its cause and remedy, as Markdown.
+// Errors is the table of error codes with their causes and remedies, as Markdown.
 //
 //go:embed errors.md
 var Errors string

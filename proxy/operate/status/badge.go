@@ -2,22 +2,20 @@ package status
 
 import "strconv"
 
-// Badge shows an upstream's state as a word from a closed set. If several states apply, the badge
-// shows the first of these:
-//
+// Badge shows an upstream's state as a word from a closed set. If more than one state applies, the
+// badge shows the first of these:
 //   - draining, maintenance and retiring, which an operator has set
-//   - down, stalled and pending, in which the upstream takes no calls
-//   - breaker open and half-open; without calls for five minutes after the last failure, half-open
-//     counts as up
-//   - failing, with more failed attempts in the last minute than Bounds allows
-//   - suspect, when a call could not reach it and no probe has confirmed that, or when it is busy
-//     and has been silent for so long that it may have stopped
-//   - incomplete, when it refuses a feature that others answer, or lacks a model
+//   - down, stalled and pending: the upstream accepts no calls
+//   - breaker open and half-open; half-open counts as up if the last failure was more than five minutes ago and there have been no calls since
+//   - failing: in the last minute, more attempts failed than Bounds allows
+//   - suspect: a call could not reach the upstream, or the busy upstream has been silent for too
+//     long
+//   - incomplete: the upstream refuses a feature that other upstreams accept, or lacks a model
 //   - busy
 //   - up
 type Badge struct {
 	Word  string
-	Class string // down, warn, hold or up: the colour, which repeats what Sign means
+	Class string // down, warn, hold or up; sets the colour, which repeats the meaning of Sign
 	Sign  string
 	Lasts bool // Upstream.Since is how long this state has lasted
 }
@@ -53,7 +51,6 @@ func (u *Upstream) Badge() Badge {
 	return Badge{"up", "up", "✓", true}
 }
 
-// down returns how many targets are down as a text, or "" if none is.
 func down(all []Target) string {
 	n := 0
 	for i := range all {

@@ -49,7 +49,7 @@ func TestBadge(t *testing.T) {
 	}
 }
 
-// TestTargetsDown checks that a served model shows how many of its engines are down.
+// TestTargetsDown checks that a model that is still served shows how many of its engines are down.
 func TestTargetsDown(t *testing.T) {
 	s := sample()
 	s.Models = s.Models[1:]
@@ -68,8 +68,8 @@ func TestTargetsDown(t *testing.T) {
 	}
 }
 
-// TestIdleBreakerIsNoTrouble checks that a half-open breaker without calls counts as trouble for
-// five minutes after the last failure, and no longer.
+// TestIdleBreakerIsNoTrouble checks that a half-open breaker without calls counts as a problem for
+// five minutes after the last failure.
 func TestIdleBreakerIsNoTrouble(t *testing.T) {
 	for after, level := range map[time.Duration]string{4 * time.Minute: LevelDegraded, 6 * time.Minute: LevelOK} {
 		s := sample()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestBudgetsAreShown checks that the page and the terminal show each budget's use, limit and
-// renewal. A key with a used-up budget comes first, and is not folded as idle.
+// renewal. A key that has used up its budget comes first.
 func TestBudgetsAreShown(t *testing.T) {
 	midnight, month := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	s := sample()
@@ -50,8 +50,8 @@ func TestBudgetsAreShown(t *testing.T) {
 	}
 }
 
-// TestSoonIsSaid checks that the first sentence names keys that expire within a week and budgets
-// that are used up or nearly so, and that the edge counts as healthy.
+// TestSoonIsSaid checks that the first sentence names keys that expire within a week, and budgets
+// that are used up or nearly used up. The edge must still count as healthy.
 func TestSoonIsSaid(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -71,9 +71,8 @@ func TestSoonIsSaid(t *testing.T) {
 }
 
 // TestKeysOverTheirLimitsAreNamed checks that the first sentence, the JSON, the page's badge and
-// the terminal name the keys over a limit, the number of refused calls, the keys that have expired
-// or soon will, and the group whose limit refuses. Refused calls come before limits that are only
-// near.
+// the terminal name the keys that exceed a limit and the number of refused calls. Keys with refused
+// calls come before keys that have nearly reached a limit.
 func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -117,7 +116,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	}
 	text := string(s.Terminal(200))
 	for want, n := range map[string]int{"is over its tokens per minute, 12 calls refused": 2, "ends in 3 d 0 h": 1} {
-		if strings.Count(text, want) != n { // in the first sentence and at the key
+		if strings.Count(text, want) != n { // once in the first sentence, once at the key
 			t.Errorf("the terminal lacks %q:\n%s", want, text)
 		}
 	}
@@ -126,8 +125,8 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	}
 }
 
-// TestBudgetIsSaidOnce checks that the note of a used-up budget that refuses calls has its use, its
-// end and the remedy once.
+// TestBudgetIsSaidOnce checks that the note about a used-up budget shows the usage, the end and the
+// remedy only once.
 func TestBudgetIsSaidOnce(t *testing.T) {
 	k := Key{ID: "a", Budgets: []Budget{{"spend_per_day", "5.01", "5", 1.002, now.Add(12 * time.Hour)}}, over: []overLimit{{limit: "spend_per_day", calls: 7}}}
 	const want = "is over its spend per day (5.01 of 5), 7 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.spend_per_day, or wait"
@@ -136,8 +135,8 @@ func TestBudgetIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestRaisedLimitIsNotOver checks that a key does not count as over its limit any more as soon as
-// the limit is raised, and that it does again when the new limit refuses a call.
+// TestRaisedLimitIsNotOver checks that a key does not count as over its limit after the limit is
+// raised, until the new limit refuses a call.
 func TestRaisedLimitIsNotOver(t *testing.T) {
 	w := new(Watch)
 	look := func(after time.Duration, limit int64, last time.Time) *Status {

@@ -13,13 +13,12 @@ import (
 // The states of a call in addition to its phases.
 const (
 	StateDone    = "done"
-	StateLeft    = "left" // the client disconnected
+	StateLeft    = "left"
 	StateFailed  = "failed"
-	StateRefused = "refused" // before an engine was asked
+	StateRefused = "refused" // before a request was sent to an engine
 )
 
-// Call is one row of the table of calls. It holds numbers and configured names, but no text from a
-// prompt or an answer.
+// Call is one row of the table of calls. It contains no text of a prompt or an answer.
 type Call struct {
 	ID      string    `json:"id"`
 	ProxyID string    `json:"proxy_request_id,omitempty"` // id from a proxy in listen_trusted
@@ -27,7 +26,7 @@ type Call struct {
 	Key     string    `json:"key,omitempty"`
 	Dialect string    `json:"dialect"`
 	Model   string    `json:"model"`
-	// the requested model, if Model answered instead
+	// Asked is the requested model if Model answered instead.
 	Asked    string    `json:"asked_model,omitempty"`
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
@@ -43,40 +42,39 @@ type Call struct {
 
 	Cached int `json:"prompt_cached_tokens"`
 	Fresh  int `json:"prompt_new_tokens"`
-	// tokens expected to be cached when the upstream was picked
+	// Expected is how many prompt tokens the edge expected to be cached when it chose the upstream.
 	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"`
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
-	// Choice is the reason why the upstream was picked among several, as a word of routing.Reason.
-	// It is empty if there was no choice. Estimates holds the estimates for the best upstreams, for
-	// the call's page.
+	// Choice is a routing.Reason, or empty if there was no alternative. Only the page about the
+	// call shows Estimates.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
-	Hooks      float64 `json:"hook_ms,omitempty"`     // the time spent in hooks
-	HookFailed string  `json:"hook_failed,omitempty"` // the last hook that gave no decision
-	HookDetail string  `json:"hook_detail,omitempty"` // its fault: a word of hook.Details
+	Hooks      float64 `json:"hook_ms,omitempty"`
+	HookFailed string  `json:"hook_failed,omitempty"` // the last hook that returned no decision
+	HookDetail string  `json:"hook_detail,omitempty"` // the hook's fault, one of hook.Details
 
 	Queue       float64  `json:"queue_ms"`
-	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or never
+	TTFT        float64  `json:"ttft_ms"` // 0 if there is no first token
 	Duration    float64  `json:"duration_ms"`
-	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: unknown
+	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null if unknown
 	GenSpeed    *float64 `json:"generated_tokens_per_second"`
 
 	slow bool
 }
 
-// Attempt is a failed attempt.
+// Attempt is a failed attempt of a call at an upstream.
 type Attempt struct {
 	Upstream     string  `json:"upstream"`
-	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
-	EngineStatus int     `json:"engine_status,omitempty"` // 0: the engine did not answer
+	Cause        string  `json:"cause"`                   // one of upstreams.Causes
+	EngineStatus int     `json:"engine_status,omitempty"` // 0 if the engine did not respond
 	After        float64 `json:"after_ms"`                // since the start of the call
 	Took         float64 `json:"took_ms"`
 }
 
-// Why returns the cause, as in the log, and the status.
+// Why returns the cause, as the log shows it, and the status.
 func (a *Attempt) Why() string { return withStatus(a.Cause, a.EngineStatus) }
 
 // Running reports whether the call is still running.
@@ -88,14 +86,14 @@ func (c *Call) Running() bool {
 	return true
 }
 
-// Slow reports whether the call has ended and had waited longer than it should have.
+// Slow reports whether the call has ended and waited longer than it should have.
 func (c *Call) Slow() bool { return c.slow }
 
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is how many ended calls are shown. The same number of calls is shown in addition for
-// each of failed, slow and refused calls.
+// ShownEnded is how many ended calls are shown. The same number of failed, slow and refused calls
+// is shown.
 const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
@@ -136,14 +134,13 @@ func rowOf(e *observe.Ended) Call {
 	default:
 		c.State = StateFailed
 	}
-	if r.Stream && r.UpstreamTTFT > 0 { // without this, the end of prefill is unknown
+	if r.Stream && r.UpstreamTTFT > 0 { // otherwise it is unknown when prefill ended
 		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
 		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}
 	return c
 }
 
-// speed returns tokens per second, or null if a value is missing.
 func speed(tokens float64, d time.Duration) *float64 {
 	if tokens <= 0 || d < time.Millisecond {
 		return nil
@@ -152,24 +149,24 @@ func speed(tokens float64, d time.Duration) *float64 {
 	return &v
 }
 
-// Reason is why calls were refused before an engine was asked, or why they failed at an engine.
+// Reason counts the calls that were refused or failed for the same reason.
 type Reason struct {
 	Code     string `json:"code"`
-	Cause    string `json:"cause,omitempty"` // of a failure at an engine: a word of Causes
+	Cause    string `json:"cause,omitempty"` // for a failure at an engine: one of upstreams.Causes
 	Status   int    `json:"status"`
-	Engine   int    `json:"engine_status,omitempty"` // 0: the engine did not answer
-	Limit    string `json:"limit,omitempty"`         // the name of a key's limit
+	Engine   int    `json:"engine_status,omitempty"` // 0 if the engine did not respond
+	Limit    string `json:"limit,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Upstream string `json:"upstream,omitempty"`
-	// the service failed, and the request and its key were valid
+	// Failed is true if the service failed although the request and its key were valid.
 	Failed bool      `json:"failed,omitempty"`
 	Count  int       `json:"count"`
-	Minute int       `json:"last_minute"` // how many of count were in the last minute
+	Minute int       `json:"last_minute"` // the part of Count in the last minute
 	Last   time.Time `json:"last"`
 }
 
-// ID identifies the reason while it is counted.
+// ID identifies the reason among all counted reasons.
 func (r *Reason) ID() string {
 	cause := r.Cause
 	if r.Engine != 0 {
@@ -178,7 +175,6 @@ func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
-// why returns the reason for the failures in words.
 func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
 
 func reasons(counts []observe.ReasonCount) []Reason {

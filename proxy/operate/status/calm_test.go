@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCalmAtEachBound checks that calls just below a threshold raise no alarm in any second of ten
-// minutes, and that calls just above it raise one within a minute.
+// TestCalmAtEachBound checks that values just below a threshold cause no alarm in ten minutes, and
+// that values just above it cause an alarm within a minute.
 func TestCalmAtEachBound(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -35,7 +35,7 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		good         int // further good streams per second
+		good         int // additional good streams per second
 		below, above func(d *desk, second int)
 		want         string
 	}{
@@ -80,7 +80,7 @@ func TestCalmAtEachBound(t *testing.T) {
 					}
 				}
 				play(60, func(d *desk, _ int) { d.end("qwen", "tgi-2", nil) }, func(*Status) {})
-				play(60, c.below, func(*Status) {}) // the previous minute belongs to another case
+				play(60, c.below, func(*Status) {}) // let the calls of the previous case expire
 				play(600, c.below, func(s *Status) {
 					if s.Verdict.Level != LevelOK {
 						t.Fatalf("verdict after %d s = %s, want healthy", second, s.Verdict.Text)
@@ -100,8 +100,8 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 }
 
-// TestBoundsAreBuckets checks that each threshold for a time is the bound of a histogram bucket, so
-// that an alert does not place a quantile on the wrong side of the threshold.
+// TestBoundsAreBuckets checks that each threshold for a duration is a histogram bucket boundary,
+// because quantiles are exact only at boundaries.
 func TestBoundsAreBuckets(t *testing.T) {
 	var page strings.Builder
 	set := metrics.NewSet()
@@ -117,9 +117,8 @@ func TestBoundsAreBuckets(t *testing.T) {
 	}
 }
 
-// TestSentencesOfStates checks that each sentence about a state of an upstream, or of the edge
-// itself, appears in that state, and that the most similar healthy state keeps the edge healthy for
-// ten minutes.
+// TestSentencesOfStates checks that each sentence about a state appears in that state. For each of
+// them it also checks a similar but healthy state: the edge must count as healthy for ten minutes.
 func TestSentencesOfStates(t *testing.T) {
 	up := func(change func(u *Upstream)) func(*Status) { return func(s *Status) { change(&s.Upstreams[0]) } }
 	failed := func(during string) *upstreams.LastFailure {

@@ -6,8 +6,7 @@ import (
 	"penstock/upstreams"
 )
 
-// words returns words that an operator understands for a cause, or for the code of an error that no
-// engine caused. Text after the cause and a colon stays unchanged.
+// words describes a cause or an error code for an operator. It does not change text after a colon.
 func words(cause string) string {
 	word, detail, more := strings.Cut(cause, ": ")
 	said := upstreams.Cause(word).Words()

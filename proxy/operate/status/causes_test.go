@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCausesInWords checks that words replace a cause, that the text after the cause stays, and
-// that a code has its own words.
+// TestCausesInWords checks that words replaces a cause or a code with a description, and that it
+// does not change text after the cause.
 func TestCausesInWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
 		if got := words(string(c.Cause)); got != c.Words {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Domain is a domain whose certificate the edge obtains itself.
+// Domain is a domain whose certificate the edge obtains from a CA.
 type Domain struct {
 	Name      string    `json:"name"`
-	NotBefore time.Time `json:"not_before,omitzero"` // zero: no certificate yet
+	NotBefore time.Time `json:"not_before,omitzero"` // zero if there is no certificate yet
 	NotAfter  time.Time `json:"not_after,omitzero"`
 	Failures  int       `json:"failures"` // consecutive failures to obtain or renew the certificate
-	// why the last attempt failed, or what the next attempt waits for
+	// Problem says why the last attempt failed, or what the edge waits for before the next attempt.
 	Problem string    `json:"problem,omitempty"`
-	Next    time.Time `json:"next,omitzero"` // when the next check is due
+	Next    time.Time `json:"next,omitzero"`
 }
 
 // Text describes the domain in one line.
@@ -30,7 +30,6 @@ func (d Domain) Text() string {
 	return text
 }
 
-// attempts describes the failed attempts, or what the first attempt waits for.
 func (d Domain) attempts() string {
 	if d.Failures == 0 {
 		return d.Problem
@@ -39,7 +38,6 @@ func (d Domain) attempts() string {
 		d.Next.UTC().Format(time.RFC3339), d.Problem)
 }
 
-// refused returns the reason why clients cannot connect to the domain, or "" if they can.
 func (d Domain) refused(now time.Time) string {
 	switch {
 	case d.NotAfter.IsZero() && d.Problem != "":
@@ -53,7 +51,7 @@ func (d Domain) refused(now time.Time) string {
 	return ""
 }
 
-// delays names the certificates that could not be renewed yet but are still valid.
+// delays describes the certificates that are still valid but whose renewal is overdue.
 func (c *Certificate) delays(now time.Time) (all []string) {
 	if c == nil {
 		return nil

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Rows that need an operator come first in every view. Within a rank, rows keep the configuration's
-// order, so that they stay in place while numbers change.
+// Rows that need an operator come first. Within a rank, rows are in configuration order, so that
+// they do not move when numbers change.
 
-// The ranks of rows.
 const (
 	rankOut = iota
 	rankFailing
@@ -18,7 +17,6 @@ const (
 	rankIdle
 )
 
-// rank returns the upstream's rank.
 func (u *Upstream) rank() int {
 	switch {
 	case u.Mode != "ready":
@@ -36,7 +34,6 @@ func (u *Upstream) rank() int {
 // Idle reports whether the upstream is up and unused.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
-// active returns how many calls of this edge are at the upstream.
 func (u *Upstream) active() (n int) {
 	for _, p := range u.Pools {
 		n += p.Active
@@ -66,7 +63,7 @@ func (m *Model) rank() int {
 // Idle reports whether the model is served but unused.
 func (m *Model) Idle() bool { return m.rank() == rankIdle }
 
-// Idle reports whether the key is unused.
+// Idle reports whether the key is unused and has no problem.
 func (k *Key) Idle() bool {
 	return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.fullest() < 1 && k.Badge != badgeEnds && k.Badge != badgeOver
 }
@@ -75,12 +72,10 @@ func (k *Key) inUse() bool {
 	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
 }
 
-// byTrouble returns the indexes of the upstreams, those with a problem first.
 func (s *Status) byTrouble() []int {
 	return places(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
 }
 
-// places returns the numbers from 0 to n-1, sorted by rank.
 func places(n int, rank func(i int) int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -106,8 +101,7 @@ func (s *Status) ModelRows() (out []*Model) {
 	return out
 }
 
-// KeyRows returns the keys. Keys whose calls are refused, that have used up a budget or that expire
-// soon come first.
+// KeyRows returns the keys, those with a problem first.
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range places(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {

@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// judge determines the models' states and problems.
 func (s *Status) judge() {
 	s.soles()
 	for i := range s.Models {
@@ -27,7 +26,7 @@ func (s *Status) judge() {
 	}
 }
 
-// soles finds the upstreams that are the only ones to take calls for a model.
+// soles finds each upstream that is the only upstream to accept calls for a model.
 func (s *Status) soles() {
 	of := map[string][]string{}
 	for i := range s.Models {
@@ -52,7 +51,8 @@ func (s *Status) soles() {
 	}
 }
 
-// servedBy reports whether the model is served by its own engines, by its fallback, or not at all.
+// servedBy returns ModelServed if the model's engines serve it, ModelFallback if a fallback does,
+// and ModelOut otherwise.
 func (m *Model) servedBy() string {
 	if m.State == ModelDegraded || m.State == ModelFailing {
 		return ModelServed
@@ -66,9 +66,8 @@ func (m *Model) failing() bool {
 	return most(n.Failed+n.Full, n.Calls)
 }
 
-// standIns returns the models that answer m's calls while no engine serves it: its served
-// fallbacks, in order. It does not follow the fallbacks' own fallbacks. It returns all served
-// fallbacks, because a key may lack the right to the first.
+// standIns returns the fallbacks that can answer calls for m, in order. It returns all of them,
+// because a key may not be allowed to use the first. It ignores fallbacks of fallbacks.
 func standIns(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -81,7 +80,6 @@ func standIns(s *Status, m *Model) (out []string) {
 	return out
 }
 
-// troublesOf describes the problems of a model's calls, worst first.
 func (s *Status) troublesOf(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if Bounds.Failed.share(n.Failed, n.Calls) {
@@ -99,7 +97,6 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 	return out
 }
 
-// shareOf describes in words that n out of all calls in the last minute were affected.
 func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
@@ -136,7 +133,6 @@ func (s *Status) busy(m *Model) (out []string) {
 	return out
 }
 
-// blame describes where and why a model's calls failed in the last minute.
 func (s *Status) blame(model string) string {
 	where, why := map[string]int{}, map[string]map[string]int{} // by upstream; by upstream and reason
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
@@ -194,8 +190,8 @@ func (s *Status) hit(model string) string {
 	return ""
 }
 
-// greatest returns the name with the highest count. Of names with equal counts it returns the first
-// in alphabetical order.
+// greatest returns the name with the highest count. If more than one name has it, greatest returns
+// the first in alphabetical order.
 func greatest(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
@@ -206,8 +202,7 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing describes an upstream that fails although all its models still work, because retries or
-// other upstreams compensate. The text has the reason and the remedy.
+// failing describes an upstream that fails although its models still work.
 func (s *Status) failing(u *Upstream) string {
 	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
 		return ""
@@ -215,7 +210,6 @@ func (s *Status) failing(u *Upstream) string {
 	return u.Label + " " + u.fails(s.whyFails(u)) + since(u.FailingSeconds) + ": see its log, or take it out (penstock drain " + u.Label + ")"
 }
 
-// whyFails returns the most frequent reason why attempts at the upstream failed in the last minute.
 func (s *Status) whyFails(u *Upstream) string {
 	why := map[string]int{}
 	for i := range s.Attempts {
@@ -227,14 +221,12 @@ func (s *Status) whyFails(u *Upstream) string {
 	return word
 }
 
-// failed returns how many attempts at the upstream failed in the last minute, and how many there
-// were. Failures that a retry hid from the client count, too.
+// failed counts failed attempts, including failures that a retry hid from the client.
 func (u *Upstream) failed() (n, all int) {
 	m := &u.History.Minute
 	return m.Failed + m.Retried, m.Calls + m.Retried
 }
 
-// fails describes the share of attempts that fail, and why. why may be empty.
 func (u *Upstream) fails(why string) string {
 	n, all := u.failed()
 	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)

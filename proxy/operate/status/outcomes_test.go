@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams"
 )
 
-// desk is an edge with two models and two upstreams. It simulates only how calls end.
+// desk simulates an edge with two models and two upstreams, but only the ends of calls.
 type desk struct {
 	calls  *observe.Calls
 	models []Model
@@ -33,7 +33,6 @@ func newDesk() *desk {
 	return d
 }
 
-// look returns the state as an operator sees it now.
 func (d *desk) look() *Status {
 	s := &Status{Now: time.Now(), Models: slices.Clone(d.models)}
 	for _, name := range []string{"tgi-1", "tgi-2"} {
@@ -44,7 +43,7 @@ func (d *desk) look() *Status {
 	return s
 }
 
-// end simulates the end of one call: a good stream, unless change modifies it.
+// end simulates the end of one call. The call is a successful stream unless change modifies it.
 func (d *desk) end(model, upstream string, change func(*observe.Record)) {
 	r := &observe.Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Key: "team-a", Start: time.Now().Add(-2 * time.Second), Stream: true, Status: 200, Attempts: 1,
@@ -68,9 +67,9 @@ func refusedFull(r *observe.Record) {
 	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.Limited, "capacity_full", 429, 0, "", "team-b", false
 }
 
-// calm simulates one second of a healthy edge: now and then a client disconnects or sends an
-// invalid request, a key reaches its own limit, a call waits a little, one is slow, and once in a
-// minute one fails.
+// calm simulates one second of a healthy edge. Occasionally a client disconnects or sends an
+// invalid request, a key reaches its limit, and a call waits or is slow. Once in a minute a call
+// fails.
 func (d *desk) calm(second int) {
 	for i := range 2 {
 		d.end("qwen", []string{"tgi-1", "tgi-2"}[i], nil)
@@ -90,7 +89,7 @@ func (d *desk) calm(second int) {
 	}
 }
 
-// TestCalm checks that ten healthy minutes raise no alarm in any second.
+// TestCalm checks that there is no alarm in any second of ten healthy minutes.
 func TestCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -104,8 +103,8 @@ func TestCalm(t *testing.T) {
 	})
 }
 
-// TestVerdictByOutcomes checks that each sentence appears within a minute of trouble, and
-// disappears within a minute after the trouble ends.
+// TestVerdictByOutcomes checks that each sentence appears within a minute of the problem, and
+// disappears within a minute after it.
 func TestVerdictByOutcomes(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -117,8 +116,8 @@ func TestVerdictByOutcomes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		second func(d *desk, second int) // one second of the trouble
-		want   string                    // after a minute of trouble
+		second func(d *desk, second int) // simulates one second of the problem
+		want   string                    // after a minute of the problem
 		state  string                    // qwen's state
 	}{
 		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
@@ -238,7 +237,7 @@ func TestFullWhileBusy(t *testing.T) {
 }
 
 // TestFewAreNoTrouble checks that two failed calls of an otherwise unused model, or one slow call,
-// raise no alarm, and that a third failed call does.
+// cause no alarm, and that a third failed call does.
 func TestFewAreNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -255,7 +254,7 @@ func TestFewAreNoTrouble(t *testing.T) {
 	})
 }
 
-// comparison matches a threshold in an alert's expression.
+// comparison matches a threshold in the expression of an alert.
 var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
 
 // TestAlertsHaveTheBounds checks that the alerts have the same thresholds as the verdict, and count

@@ -26,9 +26,8 @@ var (
 	pageJS template.JS
 )
 
-// The page is one file with its style and its script inside, and the policy allows exactly these
-// two by their hashes. Only these two constants are typed as style and script. html/template
-// escapes every other value for its context.
+// The policy allows exactly the page's style and script, by their hashes. Only these two constants
+// have the types template.CSS and template.JS, so html/template escapes every other value.
 var (
 	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
 	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -42,12 +41,12 @@ func hash(text string) string {
 // Policy is the page's Content-Security-Policy.
 func Policy() string { return policy }
 
-// Sections lists, by element id, the sections of the page that are updated while it is open.
+// Sections lists the element ids of the sections that are updated while a page is open.
 var Sections = []string{
 	"verdict", "numbers", "edges", "refusals", "events", "models", "upstreams", "keys", "calls", "configuration",
 }
 
-// Page writes the whole page.
+// Page renders the whole page.
 func (s *Status) Page() ([]byte, error) {
 	return render("page", struct {
 		*Status
@@ -56,7 +55,7 @@ func (s *Status) Page() ([]byte, error) {
 	}{s, pageCSS, pageJS})
 }
 
-// CallPage writes the page about one call, or nothing if the call is no longer kept.
+// CallPage renders the page about one call, or returns nil if the call is no longer recorded.
 func (s *Status) CallPage(id string) ([]byte, error) {
 	i := slices.IndexFunc(s.Calls, func(c Call) bool { return c.ID == id })
 	if i < 0 {
@@ -65,8 +64,7 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	return s.callPage("call", &s.Calls[i])
 }
 
-// ForgottenPage writes the page about a call that is no longer kept. The page tells what to search
-// for in the log.
+// ForgottenPage renders the page about a call that is no longer recorded.
 func (s *Status) ForgottenPage(id string) ([]byte, error) {
 	return s.callPage("forgotten", &Call{ID: id})
 }
@@ -83,16 +81,15 @@ func (s *Status) callPage(name string, c *Call) ([]byte, error) {
 // Remember adds an ended call that may be too old for the table.
 func (s *Status) Remember(e *observe.Ended) { s.Calls = append(s.Calls, rowOf(e)) }
 
-// Remembered describes which calls are kept.
+// Remembered describes which calls are recorded.
 const Remembered = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
-// Section writes the contents of one section.
+// Section renders the contents of one section.
 func (s *Status) Section(id string) (string, error) {
 	text, err := render(id, s)
 	return string(text), err
 }
 
-// render executes a template with data.
 func render(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
 	err := page.ExecuteTemplate(&b, name, data)
@@ -154,23 +151,17 @@ var helpers = template.FuncMap{
 	"idleKeys":      func(s *Status) int { return idle(s.KeyRows()) },
 }
 
-// idler is a row that a long table folds while the row is idle.
 type idler interface{ Idle() bool }
 
-// folded holds the number of folded rows in a table.
 type folded struct {
 	N           int
 	What, State string
 }
 
-// crowdAbove is the number of upstreams above which idle upstreams are folded. That many one-line
-// rows fit on a screen.
 const crowdAbove = 60
 
-// foldedAbove is the number of rows above which a table folds its idle rows.
 const foldedAbove = 12
 
-// idle returns how many rows are folded.
 func idle[R idler](rows []R) (n int) {
 	if len(rows) <= foldedAbove {
 		return 0
@@ -183,12 +174,10 @@ func idle[R idler](rows []R) (n int) {
 	return n
 }
 
-// takers describes how many of a model's targets take calls.
 func takers(all []Target) string {
 	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
 }
 
-// missing returns the targets that take no calls.
 func missing(all []Target) (out []Target) {
 	for _, t := range all {
 		if !t.Eligible {
@@ -212,7 +201,7 @@ func sum(a map[string]uint64, words []string) (n uint64) {
 	return n
 }
 
-// millis formats a duration in milliseconds for people, or returns "" if the duration is unknown.
+// millis formats a duration in milliseconds, or returns a dash if the duration is unknown.
 func millis(v float64) string {
 	switch {
 	case v <= 0:
@@ -244,7 +233,8 @@ func rateOf(v float64) string {
 	return strconv.Itoa(int(math.Round(v)))
 }
 
-// short shortens a request id to the characters that people distinguish ids by.
+// short truncates a request id. The remaining characters are enough for a reader to distinguish
+// ids.
 func short(id string) string {
 	if len(id) > 12 {
 		return id[:12]
@@ -252,13 +242,12 @@ func short(id string) string {
 	return id
 }
 
-// barWidth is the length of a bar in its own units.
 const barWidth = 100.0
 
-// bar is the bar of a pool: own leases, requests of other clients, and free slots.
+// bar is the bar that shows a pool: the edge's leases, requests from other clients, and free slots.
 type bar struct {
 	Own, Others, Total   int
-	Elsewhere            int // how many of Own are calls at other edges
+	Elsewhere            int // the part of Own at other edges
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
@@ -280,13 +269,13 @@ func barOf(p namedPool) bar {
 type namedPool struct {
 	Name          string
 	Active, Total int
-	Elsewhere     int // how many of Active are calls of the fleet's other edges
+	Elsewhere     int // the part of Active at the fleet's other edges
 	Others        int
 	Sources       []string
 }
 
-// poolsOf returns a model's pools for the page: one pool if the pools share their slots, otherwise
-// each pool that has slots. The pools of the higher tiers follow.
+// poolsOf returns the pools of a model to show. If the pools share their slots, this is one pool,
+// and otherwise each pool that has slots. The pools of higher tiers follow.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
@@ -302,7 +291,8 @@ func poolsOf(m Model) []namedPool {
 	return out
 }
 
-// shownPools names a tier's pools: the shared pool, or each pool with a prefix.
+// shownPools returns the pools of a tier with their names. These are the shared pool, or each pool
+// with a prefix.
 func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
@@ -316,8 +306,8 @@ func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// ownPools returns an upstream's pools. As for models, calls of other edges are included, because
-// they also hold slots.
+// ownPools returns the pools of an upstream. It counts calls from other edges, because they also
+// occupy slots.
 func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		active := p.Active + p.Elsewhere
@@ -331,8 +321,7 @@ func ownPools(u *Upstream) (out []namedPool) {
 	return out
 }
 
-// engineQueue returns how many requests wait within the engine, or -1 if there is no current
-// report.
+// engineQueue returns the length of the engine's queue, or -1 if there is no fresh report.
 func engineQueue(u *Upstream) int {
 	if u.Report == nil || !u.ReportFresh {
 		return -1
@@ -340,7 +329,6 @@ func engineQueue(u *Upstream) int {
 	return u.Report.Waiting
 }
 
-// slotsInUse returns how many slots are in use. The page can sort upstreams by this.
 func slotsInUse(u *Upstream) (n int) {
 	for _, p := range ownPools(u) {
 		n += p.Active
@@ -348,20 +336,18 @@ func slotsInUse(u *Upstream) (n int) {
 	return n
 }
 
-// sparkline is a curve of the last minutes as SVG paths.
 type sparkline struct {
 	Line, Area string
 	Peak       float64
 	Some       bool
 }
 
-// The size of a sparkline.
 const (
 	sparkWidth  = 120.0
 	sparkHeight = 28.0
 )
 
-// spark draws values; -1 is a gap in the line.
+// spark draws a line through the values. -1 is a gap in the line.
 func spark(values []float64) sparkline {
 	s := sparkline{}
 	for _, v := range values {

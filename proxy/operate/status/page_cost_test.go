@@ -19,8 +19,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// counters is a script that runs before the page's own. It counts which nodes the page's script
-// creates and in which rows it touches nodes. Its function renew passes updates to the page.
+// counters is a script that runs before the script of the page. It counts the nodes that the page's
+// script creates, and the rows in which that script touches nodes. The function renew passes
+// updates to the page.
 const counters = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
 	let made = 0;
@@ -83,8 +84,8 @@ func bigSample() *Status {
 	return s
 }
 
-// TestRenewalsTouchWhatIsNew checks that an open page changes only nodes in rows whose text
-// differs, and creates nodes only for new cells.
+// TestRenewalsTouchWhatIsNew checks that an update of an open page changes only nodes in rows whose
+// text differs, and creates nodes only for new cells.
 func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	fastset.LeaveOut(t, "what a renewal does to the page in a browser")
 	state := bigSample()
@@ -114,7 +115,7 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 		what    string
 		change  func(s *Status)
 		touches []string
-		made    int // at most this many
+		made    int // maximum number of nodes
 	}{
 		{"nothing", func(*Status) {}, nil, 0},
 		{"a second", func(s *Status) { s.Now = s.Now.Add(time.Second) }, nil, 0},
@@ -195,7 +196,7 @@ type touch struct {
 	Touched []string `json:"touched"`
 }
 
-// renew passes the page's next updates to its script.
+// renew passes the next updates to the page's script.
 func renew(t *testing.T, tab context.Context, s *Status, shown *Shown) (got touch) {
 	t.Helper()
 	changed, err := s.Renewals(shown)

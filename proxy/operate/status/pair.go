@@ -6,7 +6,6 @@ import (
 	"penstock/config"
 )
 
-// pair describes a certificate in a file and the end of its validity, in one line.
 type pair struct {
 	Of, Text, Level string
 	// Ends says when it expires and what to do, if the headline mentions it. Soon reports that it is
@@ -15,7 +14,6 @@ type pair struct {
 	Soon bool
 }
 
-// pairsOf returns the certificates of the public and the admin listener that come from files.
 func pairsOf(s *Status) (out []pair) {
 	for _, c := range []struct {
 		of, setting string

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestPairs checks that the page and the terminal show until when the certificates in files are
-// valid, for the public and the admin listener, and that the sentence explains the consequence.
+// TestPairs checks that the page and the terminal show when certificates from files expire, and
+// that the first sentence explains the consequence.
 func TestPairs(t *testing.T) {
 	until := func(left time.Duration) *Certificate {
 		return &Certificate{NotBefore: now.Add(-90 * 24 * time.Hour), NotAfter: now.Add(left)}
@@ -22,13 +22,13 @@ func TestPairs(t *testing.T) {
 		{&Certificate{NotBefore: now.Add(-24 * day), NotAfter: now.Add(6 * day)}, nil, []string{
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
 		}, "Degraded: "},
-		{&Certificate{NotBefore: now, NotAfter: now.Add(4 * day)}, nil, []string{ // made by hand for a few days
+		{&Certificate{NotBefore: now, NotAfter: now.Add(4 * day)}, nil, []string{ // created by hand for a few days
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z</li>`,
 		}, "Healthy: "},
-		{&Certificate{NotBefore: now.Add(-5 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // of seven days, renewed at a third
+		{&Certificate{NotBefore: now.Add(-5 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // valid for seven days, renewed when a third of the time is left
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
-		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{ // not renewed
+		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{ // not renewed in time
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-22T12:00:00Z, which is in 1 d 0 h</li>`,
 		}, "Degraded: the certificate of the public listener"},
 		{until(4 * day), nil, []string{`warn">!</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z, which is in 4 d 0 h</li>`}, "Degraded: the certificate of"},

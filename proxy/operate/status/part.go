@@ -2,22 +2,21 @@ package status
 
 import "fmt"
 
-// Part selects which rows of the long lists (models, upstreams and keys) are shown. With thousands
-// of rows the whole state would have megabytes, too much for a reader.
+// Part selects the rows of the long lists. If there are thousands of rows, the whole state would be
+// megabytes long.
 type Part struct{ Limit, Offset int }
 
 // PartDefault is the number of rows shown by default.
 const PartDefault = 200
 
-// Excerpt describes which rows of a list an answer contains.
+// Excerpt describes which rows of a list a response contains.
 type Excerpt struct {
 	Total  int `json:"total"`
 	Offset int `json:"offset"`
 	Rows   int `json:"rows"`
 }
 
-// String describes the rows that an answer contains: "rows 201 to 400 of 1000, those in trouble
-// first".
+// String describes the rows, for example "rows 201 to 400 of 1000, those in trouble first".
 func (e *Excerpt) String() string {
 	if e.Rows == 0 {
 		return fmt.Sprintf("no rows from %d on, of %d", e.Offset+1, e.Total)
@@ -25,9 +24,8 @@ func (e *Excerpt) String() string {
 	return fmt.Sprintf("rows %d to %d of %d, those in trouble first", e.Offset+1, e.Offset+e.Rows, e.Total)
 }
 
-// Show keeps only the rows of p in each of the long lists, in page order: the first rows are those
-// that need an operator. A list that fits stays unchanged. Statements about all rows, such as the
-// verdict, have already been made and do not change.
+// Show removes the rows outside p from each of the long lists. It does not change statements about
+// all rows, such as the verdict.
 func (s *Status) Show(p Part) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestQuestion checks that, before an upstream is drained, the page names the models for which no
-// other upstream takes calls, even models that are not shown.
+// TestQuestion checks that the confirmation for draining an upstream names the models for which no
+// other upstream accepts calls.
 func TestQuestion(t *testing.T) {
 	s := sample()
 	s.Models = []Model{
@@ -29,7 +29,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestTitle checks that the title of a browser tab shows trouble.
+// TestTitle checks that the title of a browser tab shows a problem.
 func TestTitle(t *testing.T) {
 	for level, want := range map[string]string{LevelOK: "Penstock", LevelDegraded: "! Penstock", LevelOut: "✕ Penstock", LevelDraining: "↓ Penstock"} {
 		s := sample()

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Renewal updates one section of an open page. It holds the text around the rows, if that has
-// changed, and the rows in order.
+// Renewal updates one section of an open page.
 type Renewal struct {
 	Frame *string   `json:"frame,omitempty"`
 	Rows  []PageRow `json:"rows,omitempty"`
 }
 
-// PageRow is one row of a list. For a row that the page already shows, it holds only the changed
-// cells, by number. A row that is new or has no cells is sent completely.
+// PageRow is one row of a list. If the page already shows the row, PageRow contains only the
+// changed cells, by column number.
 type PageRow struct {
 	ID    string         `json:"id"`
 	Text  string         `json:"text,omitempty"`
 	Cells map[int]string `json:"cells,omitempty"`
 }
 
-// Shown records what one open page shows. The zero value is a page that has received nothing.
+// Shown records what an open page shows. The zero value is for a page that has received no updates
+// yet.
 type Shown struct {
 	whole, frames map[string]string            // by section
 	rows          map[string]map[string]string // by section and id
@@ -41,7 +41,6 @@ func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	return changed, nil
 }
 
-// renew returns the update for a section with a new text. ok is false if nothing has changed.
 func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	if s.whole == nil {
 		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}
@@ -84,7 +83,8 @@ func differs(before, row string) (text string, cells map[int]string) {
 	return "", cells
 }
 
-// cellsOf splits a table row into its first tag and its cells, each of which starts on a new line.
+// cellsOf splits a table row into its first tag and its cells. In the HTML, each cell starts on a
+// new line.
 func cellsOf(row string) []string {
 	lines := strings.Split(row, "\n<t")
 	for i := range lines[1:] {
@@ -93,11 +93,10 @@ func cellsOf(row string) []string {
 	return lines
 }
 
-// rowsMark ends the tag of an element whose children are rows, each with an id on its own line. No
-// name can imitate the mark, because names are escaped.
+// rowsMark is at the end of the tag of an element whose children are rows. Names are escaped, so
+// they cannot contain the mark.
 const rowsMark = " data-rows>"
 
-// rowTags maps a parent's tag to the tag of its rows.
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
 // cut removes the rows from a section's text. It returns the text around them, and the rows.
@@ -113,13 +112,12 @@ func cut(text string) (frame string, rows []string) {
 		return text, nil
 	}
 	for row := range strings.SplitSeq(body[at+len(begin):end], begin) {
-		// so that it looks like the other rows
+		// All rows start with the same tag.
 		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n"))
 	}
 	return head + rowsMark + body[:at] + body[end:], rows
 }
 
-// rowID returns the id by which the page's script identifies a row.
 func rowID(row string) string {
 	_, id, _ := strings.Cut(row, ` id="`)
 	id, _, _ = strings.Cut(id, `"`)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRenewals checks that a page gets each section once, and then only differences: new and
-// changed rows with their text, other rows by their ids, and the text around the rows if it has
+// TestRenewals checks that a page receives each section once, and afterwards only differences: the
+// text of new and changed rows, the ids of other rows, and the text around the rows if it has
 // changed.
 func TestRenewals(t *testing.T) {
 	const frame = "<table data-sorts><tbody data-rows>%s</tbody></table><p>%s</p>"
@@ -53,8 +53,8 @@ func TestRenewals(t *testing.T) {
 	}
 }
 
-// TestRenewalsAreWhole checks that a page first gets each section completely, and a second later,
-// after one new call, only a small part.
+// TestRenewalsAreWhole checks that a page first receives each section in full, and that after one
+// new call it receives only a small part.
 func TestRenewalsAreWhole(t *testing.T) {
 	s := sample()
 	s.Judge(nil)

@@ -11,8 +11,7 @@ import (
 	"penstock/proxy/fleet"
 )
 
-// Runbook returns the alert of .deploy/alerts.yaml whose text tells what to do about an upstream
-// with a problem, or "".
+// Runbook returns the name of the alert in .deploy/alerts.yaml for the upstream's problem, or "".
 func (u *Upstream) Runbook() string {
 	switch {
 	case u.State == "down":
@@ -27,8 +26,7 @@ func (u *Upstream) Runbook() string {
 	return ""
 }
 
-// Runbooks returns the alerts whose texts tell what to do about the verdict's problems, each alert
-// once.
+// Runbooks returns the names of the alerts for the verdict's problems, without duplicates.
 func (s *Status) Runbooks() (all []string) {
 	add := func(trouble bool, alert string) {
 		if trouble && alert != "" && !slices.Contains(all, alert) {
@@ -124,22 +122,19 @@ func (c *Certificate) replace(setting string) string {
 	return ": " + newPair(setting)
 }
 
-// runbook is the text of one alert.
 type runbook struct {
 	Name string
 	Text []runText
 }
 
-// runText is a piece of a text, either code or prose.
 type runText struct {
 	Text string
 	Code bool
 }
 
-// linked matches a Markdown link. The page shows only its text.
+// linked matches a Markdown link. The page shows only the link's text.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// sections returns each alert's name and text from the troubleshooting document.
 func sections(document string) (all [][2]string) {
 	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
 	for _, section := range strings.Split(alerts, "\n### ")[1:] {
@@ -149,8 +144,7 @@ func sections(document string) (all [][2]string) {
 	return all
 }
 
-// AlertTexts returns the instructions of the troubleshooting document for each alert, by the
-// alert's name, without Markdown.
+// AlertTexts returns the instructions for each alert, by name, without Markdown.
 func AlertTexts(document string) map[string]string {
 	all := map[string]string{}
 	for _, s := range sections(document) {
@@ -159,8 +153,8 @@ func AlertTexts(document string) map[string]string {
 	return all
 }
 
-// RunbookPage renders the page of what to do when an alert fires, from the alerts' part of the
-// troubleshooting document. The anchor of each text is its alert's name.
+// RunbookPage renders the instructions for all alerts. The anchor of each text is the name of its
+// alert.
 func RunbookPage(document string, now time.Time) ([]byte, error) {
 	var all []runbook
 	for _, section := range sections(document) {

@@ -12,9 +12,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// TestFallback checks that the sentence, the page, the terminal and the events do not report a
-// model as out if no engine serves it but another model answers for it. The model is reported if
-// its fallbacks are out, too.
+// TestFallback checks that no view reports a model as out while a fallback answers for it. If its
+// fallbacks are also out, the model must be reported.
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w, s := newDesk(), new(Watch), (*Status)(nil)
@@ -62,8 +61,8 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// TestFullAndOverLimit checks that calls without a free slot, and calls that a key's limit refused,
-// have different words on the page and in the terminal, for models, keys and the edge.
+// TestFullAndOverLimit checks that every view has different words for calls that found no free slot
+// and for calls that a key limit refused.
 func TestFullAndOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -102,8 +101,8 @@ func TestFullAndOverLimit(t *testing.T) {
 	})
 }
 
-// TestWaitsSayWhere checks that the sentence, like the table below it, also counts calls that wait
-// within engines or for a model's turn.
+// TestWaitsSayWhere checks that the sentence also counts calls that wait in engines or for their
+// model's turn.
 func TestWaitsSayWhere(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil
@@ -119,8 +118,8 @@ func TestWaitsSayWhere(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet checks that a model and its only upstream show the same slots in use, and the
-// number that other edges hold.
+// TestSlotsOfAFleet checks that a model and its only upstream show the same number of used slots,
+// and how many of them other edges use.
 func TestSlotsOfAFleet(t *testing.T) {
 	s := &Status{Now: now, Fleet: &fleet.State{StoreAnswers: true}, Models: []Model{{ID: "m", Ready: true, Pools: map[string]Pool{"text": {Active: 6, Total: 8, Elsewhere: 4}}}}}
 	s.Upstreams = []Upstream{{Status: upstreams.Status{

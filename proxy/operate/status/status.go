@@ -15,24 +15,23 @@ import (
 	"penstock/upstreams"
 )
 
-// Status is the state of the edge at one moment, as the page and the JSON show it. Times are
-// absolute, durations have their unit in the name, and an unknown value is null or -1, never zero.
+// Status is the state of the edge at one moment. Times are absolute, durations have their unit in
+// the name, and unknown values are null or -1, never zero.
 type Status struct {
 	Verdict  Verdict   `json:"verdict"`
 	Build    string    `json:"build"`
 	Version  uint64    `json:"version"` // number of the running configuration
 	Since    time.Time `json:"version_since"`
 	Started  time.Time `json:"started"`
-	Process  string    `json:"process"` // process number and start in Unix seconds: 4711-1764315673
+	Process  string    `json:"process"` // process id and start in Unix seconds: 4711-1764315673
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
 	Faults
-	InFlight    int64        `json:"in_flight"` // running calls
-	Finished    uint64       `json:"finished"`  // ended calls since the start
+	InFlight    int64        `json:"in_flight"`
+	Finished    uint64       `json:"finished"`
 	Connections int64        `json:"connections"`
-	Certificate *Certificate `json:"certificate"` // the edge's own certificate; null without TLS
+	Certificate *Certificate `json:"certificate"` // the public listener's certificate; null without TLS
 
-	// the admin listener's certificate
 	AdminCertificate *Certificate `json:"admin_certificate,omitempty"`
 
 	Generations []Generation `json:"generations"`
@@ -43,37 +42,37 @@ type Status struct {
 	Hour        Hour         `json:"hour"`
 	Events      []Event      `json:"events"` // newest first
 	Keys        []Key        `json:"keys"`
-	Calls       []Call       `json:"calls"` // running, oldest first, then ended, newest first
-	// refusals before an engine was asked, by reason
+	Calls       []Call       `json:"calls"`
+	// Refusals counts calls that were refused before a request was sent to an engine, by reason.
 	Refusals []Reason `json:"refusals"`
-	Failures []Reason `json:"failures"` // failures at an engine, by reason
-	// by reason, including attempts of calls that a retry saved
+	Failures []Reason `json:"failures"`
+	// Attempts counts failed attempts by reason, including failures that a successful retry hid.
 	Attempts []Reason        `json:"failed_attempts"`
 	Total    observe.History `json:"total"`
 	Fleet    *fleet.State    `json:"fleet,omitempty"`
 
 	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // for each incomplete list, by name
 
-	Discoveries []Discovery `json:"discoveries,omitempty"` // sources of upstreams that are not in the file
+	Discoveries []Discovery `json:"discoveries,omitempty"`
 
 	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
 
-	Issuers []Issuer `json:"issuers,omitempty"` // issuers of tokens
+	Issuers []Issuer `json:"issuers,omitempty"`
 
-	// hooks that gave no decision on some calls of the last minute
+	// Hooks lists the hooks that returned no decision for some calls in the last minute.
 	Hooks []Hook `json:"hooks,omitempty"`
 
-	Copies []Copies `json:"copies,omitempty"` // hooks that have lost copies in the last minute
+	Copies []Copies `json:"copies,omitempty"`
 
 	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
 }
 
-// Verdict sums up the state of the edge in one sentence.
+// Verdict describes the state of the edge in one sentence.
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, failing, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams with a problem. While About is unchanged, there is no
-	// new problem.
+	// About names the models and upstreams that have a problem. As long as About does not change,
+	// there is no new problem.
 	About []string `json:"about,omitempty"`
 }
 
@@ -86,25 +85,25 @@ const (
 	LevelDraining = "draining"
 )
 
-// Faults are problems of the edge itself.
+// Faults are problems in the edge itself.
 type Faults struct {
-	Panicking string  `json:"panicking,omitempty"`             // the place where panics recur: the edge is not ready
+	Panicking string  `json:"panicking,omitempty"`             // where panics recur; the edge is then not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
 
 	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute
-	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen there
+	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen on the admin port
 	AdminPortShared bool `json:"-"`                                 // for longer than a take-over
 }
 
 // unsavedMost is how many seconds usage may wait for the ledger before that counts as a problem.
 const unsavedMost = 5
 
-// Certificate holds the validity of the edge's own certificate.
+// Certificate describes the validity of one of the edge's certificates.
 type Certificate struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 
-	Domains []Domain `json:"domains,omitempty"` // domains with certificates from the edge
+	Domains []Domain `json:"domains,omitempty"` // domains whose certificates the edge obtains itself
 }
 
 // CertificateOf returns a certificate that is valid between two times, or nil if the times are
@@ -116,7 +115,7 @@ func CertificateOf(from, to time.Time) *Certificate {
 	return &Certificate{NotBefore: from, NotAfter: to}
 }
 
-// Trouble returns the reason why clients refuse the certificate at a time, or "" if they accept it.
+// Trouble returns why clients refuse the certificate at the given time, or "".
 func (c *Certificate) Trouble(now time.Time) string {
 	switch {
 	case c == nil:
@@ -152,11 +151,10 @@ func (d Discovery) Text() string {
 	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
 }
 
-// staleAfter is how many seconds a discovery may fail before the edge reports that, because a
-// discovery usually recovers at once.
+// staleAfter is how many seconds a discovery may fail before the edge reports it.
 const staleAfter = 10
 
-// Problem describes how old the known endpoints are, and why, or returns "" if they are up to date.
+// Problem says why the endpoints may be out of date, or returns "".
 func (d Discovery) Problem() string {
 	if d.Stale < staleAfter {
 		return ""
@@ -168,7 +166,7 @@ func (d Discovery) Problem() string {
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
-	// models left out because of their names or number, or because the file lists them
+	// LeftOut counts models that are not offered, for example because the file lists them.
 	LeftOut int `json:"left_out"`
 }
 
@@ -181,14 +179,13 @@ func (d DiscoveredModels) Text() string {
 	return text
 }
 
-// Issuer is an identity provider whose tokens the edge accepts if one of its published keys has
-// signed them.
+// Issuer is an identity provider whose tokens the edge accepts.
 type Issuer struct {
 	Name     string  `json:"name"`
 	Keys     int     `json:"keys"`
-	Age      float64 `json:"fetched_seconds_ago"` // -1: never fetched, or the keys are in a file
-	Failures uint64  `json:"failures"`            // failed fetches since the start
-	Trouble  string  `json:"trouble,omitempty"`   // why the last fetch failed
+	Age      float64 `json:"fetched_seconds_ago"` // -1 if never fetched, or if the keys are in a file
+	Failures uint64  `json:"failures"`            // failed fetches since the edge started
+	Trouble  string  `json:"trouble,omitempty"`
 }
 
 // Text describes the issuer in one line.
@@ -202,8 +199,7 @@ func (i Issuer) Text() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
 }
 
-// Problem returns the reason why some of the issuer's keys may be missing, or "" if none can be
-// missing.
+// Problem says why some of the issuer's keys may be missing, or returns "".
 func (i Issuer) Problem() string {
 	switch {
 	case i.Trouble == "":
@@ -214,15 +210,15 @@ func (i Issuer) Problem() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
 }
 
-// Hook is an operator's hook hooks that gave no decision on some calls of the last minute.
+// Hook is an operator's hook that returned no decision for some calls in the last minute.
 type Hook struct {
 	Name      string `json:"name"`
 	Calls     int    `json:"calls"`
-	Undecided int    `json:"undecided"`        // how many of Calls had no decision
-	Cause     string `json:"cause"`            // of the last missing decision: a word of Causes
-	Detail    string `json:"detail,omitempty"` // its fault: a word of hook.Details
-	Words     string `json:"-"`                // the detail in words
-	Open      bool   `json:"open"`             // on_error: open
+	Undecided int    `json:"undecided"`
+	Cause     string `json:"cause"` // for the last missing decision: one of upstreams.Causes
+	Detail    string `json:"detail,omitempty"`
+	Words     string `json:"-"`    // Detail in words
+	Open      bool   `json:"open"` // on_error: open
 }
 
 // Text describes the hook in one line.
@@ -247,12 +243,12 @@ func (h Hook) Problem() string {
 	return ""
 }
 
-// Copies describes the copies of the last minute's calls for a hook that has lost some of them.
+// Copies describes the copies of last minute's calls for a hook that lost some of them.
 type Copies struct {
 	Hook  string `json:"hook"`
 	Calls int    `json:"calls"`
-	Lost  int    `json:"lost"` // how many of Calls were lost
-	Why   string `json:"why"`  // why the last copy was lost, in words
+	Lost  int    `json:"lost"`
+	Why   string `json:"why"`
 }
 
 // Text describes the copies in one line.
@@ -269,7 +265,7 @@ func (c Copies) Problem() string {
 	return ""
 }
 
-// Generation is the running configuration, or an older one that still has calls.
+// Generation is the running configuration, or an older configuration that still has calls.
 type Generation struct {
 	Version uint64    `json:"version"`
 	Since   time.Time `json:"since"`
@@ -282,11 +278,11 @@ type Reload struct {
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running configuration
-	// KeysInForce reports that the file was refused but its keys came into force.
+	// KeysInForce is true if the file was refused but its keys are in use.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
-	Version     uint64   `json:"version"` // of the running configuration after the reload
+	Version     uint64   `json:"version"`
 	Changes     []string `json:"changes,omitempty"`
-	// changed capacity of models: "llama: 48 -> 16 slots"
+	// Capacity lists changed capacities of models: "llama: 48 -> 16 slots".
 	Capacity []string `json:"capacity,omitempty"`
 	Restart  []string `json:"needs_restart,omitempty"`
 	Problems []string `json:"problems,omitempty"`
@@ -299,21 +295,21 @@ type Retries struct {
 	Allowed int64 `json:"allowed"`
 }
 
-// Upstream is one upstream with its last minutes.
+// Upstream is one upstream with its recent history.
 type Upstream struct {
 	upstreams.Status
 	ModeWho string `json:"mode_who,omitempty"` // the operator who set the mode, in a fleet
-	// models for which no other upstream takes calls now
+	// SoleFor lists models for which no other upstream accepts calls now.
 	SoleFor []string        `json:"sole_for,omitempty"`
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
 
-	// BreakerIdle reports that the breaker is half-open only because there has been no call and the
+	// BreakerIdle is true if the breaker is half-open only because there has been no call, and the
 	// last failure is more than five minutes old. The next call tries the engine.
 	BreakerIdle bool `json:"breaker_idle,omitempty"`
 
-	// FailingSeconds is how long the upstream has failed too many of its attempts. RefusingSeconds
-	// is how long it has refused a feature.
+	// FailingSeconds is how long the upstream has failed too many attempts. RefusingSeconds is how
+	// long it has refused a feature.
 	FailingSeconds  float64 `json:"failing_seconds,omitempty"`
 	RefusingSeconds float64 `json:"refusing_seconds,omitempty"`
 }
@@ -321,9 +317,9 @@ type Upstream struct {
 // The states of a model.
 const (
 	ModelServed   = "served"
-	ModelDegraded = "degraded" // served, but its calls fail, find it full or wait
-	ModelFailing  = "failing"  // likewise, most of its calls
-	ModelFallback = "fallback" // no engine serves it, and another model answers in its place
+	ModelDegraded = "degraded" // served, but its calls fail, find no slot or wait
+	ModelFailing  = "failing"  // served, but most of its calls fail or find no slot
+	ModelFallback = "fallback" // no engine serves it, and another model answers instead
 	ModelOut      = "out"
 )
 
@@ -331,27 +327,27 @@ const (
 type Model struct {
 	ID             string          `json:"id"`
 	Ready          bool            `json:"ready"`
-	Found          bool            `json:"discovered,omitempty"` // an engine lists it, but not the file
+	Found          bool            `json:"discovered,omitempty"` // an engine lists the model, but the file does not
 	State          string          `json:"state"`                // served, degraded, failing, fallback, out
-	Fallback       []string        `json:"fallback,omitempty"`   // models that may answer in its place
-	StandIns       []string        `json:"stand_ins,omitempty"`  // for when no engine serves it
+	Fallback       []string        `json:"fallback,omitempty"`
+	StandIns       []string        `json:"stand_ins,omitempty"` // the fallbacks that answer now, if no engine serves it
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
-	Troubles       []string        `json:"troubles,omitempty"`        // in the last minute, worst first
-	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // duration of the problem
+	Troubles       []string        `json:"troubles,omitempty"`
+	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // how long the problem has lasted
 	History        observe.History `json:"history"`
 	Hour           Hour            `json:"hour"`
 	Separate       bool            `json:"separate_pools"`
 	Pools          map[string]Pool `json:"pools"`
 	Queue          *Queue          `json:"queue"`
 	Targets        []Target        `json:"targets"`
-	// if there are several; Pools belongs to the first tier
+	// Tiers is set if there is more than one tier. Pools then describes the first tier.
 	Tiers  []Tier  `json:"tiers,omitempty"`
 	Arms   []Arm   `json:"arms,omitempty"`
 	Shadow *Shadow `json:"shadow,omitempty"`
 }
 
-// Retirement describes when the model is deprecated and removed, or returns "" without such dates.
+// Retirement says when the model is deprecated or removed, or returns "".
 func (m *Model) Retirement() string {
 	var parts []string
 	if !m.Deprecated.IsZero() {
@@ -366,18 +362,19 @@ func (m *Model) Retirement() string {
 // Tier is one tier of a model's targets.
 type Tier struct {
 	Tier int `json:"tier"`
-	// when the tier serves: while the earlier tiers are full, or down
+	// When says when the tier serves calls: while the earlier tiers are full, or while they are
+	// down.
 	When     string          `json:"when,omitempty"`
-	Serving  bool            `json:"serving"` // the first tier that takes calls
+	Serving  bool            `json:"serving"` // the first tier that accepts calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
 }
 
-// Arm is a group of a model's targets that gets a share of the model's calls.
+// Arm is a group of a model's targets that receives a share of the model's calls.
 type Arm struct {
 	routing.Arm
-	Calls  int64 `json:"calls"`  // calls that ended at the arm
-	Missed int64 `json:"missed"` // the arm's own calls that ended elsewhere
+	Calls  int64 `json:"calls"`
+	Missed int64 `json:"missed"` // calls assigned to the arm that ended at other upstreams
 }
 
 // Shadow describes the copies of a model's calls.
@@ -387,7 +384,7 @@ type Shadow struct {
 	Copies map[string]int64 `json:"copies"`
 }
 
-// ShadowOf describes the copies of a model's calls that another model gets.
+// ShadowOf describes the copies of a model's calls.
 func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
 	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
@@ -396,14 +393,14 @@ func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	return out
 }
 
-// Pool is one pool's capacity, summed over the targets that may take calls.
+// Pool is the total capacity of one pool at the targets that may accept calls.
 type Pool struct {
 	Active    int      `json:"active"`
 	Total     int      `json:"total"`
 	Available int      `json:"available"`
-	Elsewhere int      `json:"elsewhere,omitempty"` // how many of active are calls of the fleet's other edges
-	Others    int      `json:"others"`              // requests of other clients at these engines
-	Sources   []string `json:"sources"`             // where the limits are from
+	Elsewhere int      `json:"elsewhere,omitempty"` // the part of Active at the fleet's other edges
+	Others    int      `json:"others"`              // requests from other clients at these engines
+	Sources   []string `json:"sources"`
 }
 
 // Queue is a model's queue.
@@ -413,47 +410,43 @@ type Queue struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
-// Key is one key from the configuration or the fleet's store, with its usage, or a group of keys.
+// Key is a key or a group of keys, with its usage.
 type Key struct {
 	ID          string   `json:"id"`
 	IsGroup     bool     `json:"is_group,omitempty"` // a group, with the sums of its keys
-	Group       string   `json:"group,omitempty"`    // the group whose limits the key shares
+	Group       string   `json:"group,omitempty"`
 	InFlight    int      `json:"in_flight"`
-	Concurrency int      `json:"concurrency,omitempty"`         // the concurrency limit
-	Requests    *Use     `json:"requests_per_minute,omitempty"` // null: no limit
-	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // null: no limit
-	Budgets     []Budget `json:"budgets,omitempty"`             // daily and monthly budgets
-	Today       KeyDay   `json:"today"`                         // the current day in UTC
-	// calls refused before an engine was asked
+	Concurrency int      `json:"concurrency,omitempty"`
+	Requests    *Use     `json:"requests_per_minute,omitempty"` // null if there is no limit
+	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // null if there is no limit
+	Budgets     []Budget `json:"budgets,omitempty"`
+	Today       KeyDay   `json:"today"`
+	// Refused counts calls that were refused before they reached an engine.
 	Refused int `json:"refused_5m"`
-	// how many of these calls a limit of the key refused
+	// OverLimit counts the refused calls that exceeded a limit of the key.
 	OverLimit int `json:"over_limit_5m"`
-	// how many of these calls found no slot
+	// Full counts the refused calls that found no slot.
 	Full int `json:"full_5m"`
-	// the most frequent reason for refusals
+	// Why is the most frequent reason for refusals.
 	Why string `json:"refused_by,omitempty"`
 
-	// Ends is when the key expires; a zero time means never.
+	// Ends is when the key expires, or zero if it does not expire.
 	Ends time.Time `json:"ends,omitzero"`
 
-	// Notes tell the key's owner, worst first, that a limit refuses calls, that a budget is used up
-	// or nearly used up, or that the key expires soon.
+	// Notes are warnings for the key's owner, worst first.
 	Notes []string `json:"notes,omitempty"`
-	// Badge is the worst note as a word from a closed set: "over limit", "expired", "used up",
-	// "ends soon" or "nearly used up".
+	// Badge is the worst note as a word from a closed set.
 	Badge string `json:"badge,omitempty"`
 
 	over []overLimit
 }
 
-// overLimit counts the calls of the last minute that a limit of a key refused.
 type overLimit struct {
-	limit string // the prefix group_ marks a limit of the key's group
+	limit string // the prefix group_ marks a limit of the group
 	calls int
 	last  time.Time
 }
 
-// limitNow returns the value of one of the key's limits.
 func (k *Key) limitNow(limit string) string {
 	if b := k.budget(limit); b != nil {
 		return b.Limit
@@ -475,12 +468,11 @@ func (k *Key) limitNow(limit string) string {
 	return ""
 }
 
-// budgetNear is the used share above which the page mentions a budget.
 const budgetNear = 0.9
 
-// describe sets the key's notes and its badge. urgent is how many notes, from the first, are
-// urgent: calls are being refused, or the key has just expired. shown is how many notes the
-// headline may show. It excludes the note about a key that expired more than a week ago.
+// describe sets the key's notes and its badge. It returns how many of the first notes are urgent,
+// because calls are refused or the key has just expired, and how many of the first notes the
+// headline may show.
 func (k *Key) describe(now time.Time) (urgent, shown int) {
 	var soon, old []string
 	k.Notes, k.Badge = nil, k.badgeOf(now)
@@ -500,7 +492,7 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 		b := &k.Budgets[i]
 		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.renewal()
 		switch {
-		// the note above already mentions it
+		// An earlier note already mentions the budget.
 		case slices.ContainsFunc(k.over, func(o overLimit) bool { return k.budget(o.limit) == b }):
 		case b.Share >= 1:
 			k.Notes = append(k.Notes, text+k.remedy(b.Name))
@@ -527,7 +519,7 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	return urgent, shown
 }
 
-// remedy tells what to do when a limit refuses calls, as the end of a sentence.
+// remedy returns the end of a sentence that says what to do if the limit refuses calls.
 func (k *Key) remedy(limit string) string {
 	where := "keys[].limits."
 	if k.IsGroup {
@@ -536,15 +528,15 @@ func (k *Key) remedy(limit string) string {
 	return ": raise " + where + limit + ", or wait"
 }
 
-// OverLimit describes a limit that refuses calls of a key, for the log.
+// OverLimit describes, for the log, a limit that refuses calls of a key.
 type OverLimit struct {
-	Used, Limit string    // of a budget, otherwise empty
-	Until       time.Time // of a budget: when its next period starts
+	Used, Limit string    // for a budget; otherwise empty
+	Until       time.Time // for a budget: when its next period starts
 	Remedy      string
-	Over        bool // false: the limit has changed and has not refused a call since
+	Over        bool // false if the limit has changed and has not refused a call since then
 }
 
-// LimitOf describes a limit of a key or, if the limit has the prefix group_, of its group.
+// LimitOf describes a limit of a key. A limit with the prefix group_ belongs to the key's group.
 func (s *Status) LimitOf(key, limit string) OverLimit {
 	name, ofGroup := strings.CutPrefix(limit, groupLimit)
 	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == key && !k.IsGroup })
@@ -564,7 +556,6 @@ func (s *Status) LimitOf(key, limit string) OverLimit {
 	return o
 }
 
-// budget returns the key's budget with that name, or nil if it has none.
 func (k *Key) budget(limit string) *Budget {
 	limit = strings.TrimPrefix(limit, groupLimit)
 	for i := range k.Budgets {
@@ -575,10 +566,8 @@ func (k *Key) budget(limit string) *Budget {
 	return nil
 }
 
-// refusedCalls describes how many calls were refused.
 func refusedCalls(n int) string { return count(n, "call") + " refused" }
 
-// groupLimit is the prefix of a limit that all keys of a group share.
 const groupLimit = "group_"
 
 // The values of Key.Badge.
@@ -596,7 +585,6 @@ const (
 	noteEnds = "ends in "
 )
 
-// badgeOf returns the key's badge; see Badge.
 func (k *Key) badgeOf(now time.Time) string {
 	switch ends := k.Ends.Sub(now); {
 	case len(k.over) > 0:
@@ -613,7 +601,6 @@ func (k *Key) badgeOf(now time.Time) string {
 	return ""
 }
 
-// label names the key in a sentence.
 func (k *Key) label() string {
 	if k.IsGroup {
 		return "the group " + k.ID
@@ -621,22 +608,21 @@ func (k *Key) label() string {
 	return "the key " + k.ID
 }
 
-// Use holds how much of a limit is used.
+// Use describes how much of a limit is used.
 type Use struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// Budget holds how much of a key's budget is used.
+// Budget describes how much of a key's budget is used.
 type Budget struct {
 	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
-	Used   string    `json:"used"` // tokens, or money
+	Used   string    `json:"used"` // tokens or money
 	Limit  string    `json:"limit"`
 	Share  float64   `json:"used_share"` // 1 means used up
 	Renews time.Time `json:"renews"`
 }
 
-// renewal returns when the next period of the budget starts.
 func (b Budget) renewal() string { return b.Renews.UTC().Format("2006-01-02 15:04 UTC") }
 
 // Text describes the budget in one line.
@@ -648,7 +634,6 @@ func (b Budget) Text() string {
 	return text + b.Used + " of " + b.Limit + ", until " + b.renewal()
 }
 
-// fullest returns the used share of the budget with the highest share, or -1 without a budget.
 func (k *Key) fullest() float64 {
 	most := -1.0
 	for i := range k.Budgets {
@@ -670,27 +655,27 @@ type Target struct {
 	Tier     int    `json:"tier,omitempty"`
 	Arm      string `json:"arm,omitempty"`
 	Eligible bool   `json:"eligible"`
-	Why      string `json:"why,omitempty"`  // why the target takes no calls
+	Why      string `json:"why,omitempty"`
 	Down     bool   `json:"down,omitempty"` // the engine is down or stalled, or the breaker is open
 }
 
-// Input holds the facts that Of cannot obtain itself.
+// Input contains the data from which Of builds a Status.
 type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
-	Flights   []Call          // running calls; Of may reorder and extend them
+	Flights   []Call          // running calls; Of may reorder and extend the slice
 	Ended     []observe.Ended // newest first
-	Keys      []Key           // without their calls and refusals
-	// KeysOver returns the keys with the given ids and their groups. If it is set, it replaces
-	// Keys. The ids belong to keys whose limits refused calls in the last minute.
+	Keys      []Key
+	// KeysOver returns the keys with the given ids, and their groups. If it is set, it is used
+	// instead of Keys. Of calls it with the ids of the keys whose limits refused calls in the last
+	// minute.
 	KeysOver func(ids map[string]bool) []Key
 	Queues   map[string]*Queue // by model
 	Now      time.Time
 }
 
-// Of describes the edge. The caller then sets the fields that describe the process, and calls
-// Judge.
+// Of describes the edge. The caller then sets the fields about the process, and calls Judge.
 func Of(in *Input) *Status {
 	s := &Status{
 		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
@@ -732,8 +717,6 @@ func Of(in *Input) *Status {
 	return s
 }
 
-// overLimits returns the ids of the keys whose limits refused calls in the last minute, or nil if
-// there are none.
 func overLimits(refusals []observe.ReasonCount) (ids map[string]bool) {
 	for i := range refusals {
 		if r := &refusals[i]; r.Limit != "" && r.Minute > 0 {
@@ -762,14 +745,13 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	return m
 }
 
-// isDown reports whether an engine is lost. It returns false for an engine that an operator has
-// taken out of service, or that is busy.
+// isDown reports whether the engine is down or stalled or its breaker is open. It returns false if
+// an operator has taken the engine out of service, or if the engine is busy.
 func isDown(u *upstreams.Upstream, now time.Time) bool {
 	s := u.State()
 	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.Position(now) == upstreams.BreakerOpen
 }
 
-// poolsNow returns the pools of a route, or of a tier.
 func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	pools := map[string]Pool{}
 	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
@@ -793,7 +775,6 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-// measure fills in the measurements of the last minutes for models and upstreams.
 func (s *Status) measure(o *observe.Outlook) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
@@ -816,8 +797,8 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 }
 
-// refusedBy sets how often a key was refused, and the most frequent reason. A refusal by a limit of
-// the key's group counts for the group, too. group may be nil.
+// refusedBy counts the refusals of a key. If a limit of the group refused a call, it also counts
+// the call for the group, which may be nil.
 func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	most := 0
 	for i := range all {
@@ -842,7 +823,6 @@ func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	}
 }
 
-// exceeds adds the calls of the last minute that a limit refused.
 func (k *Key) exceeds(r *observe.ReasonCount) {
 	if r.Minute == 0 {
 		return

@@ -164,9 +164,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestDiscoveries checks that the page and the terminal show where upstreams are discovered and how
-// old that information is. If a source does not answer, they show since when and why, and that
-// counts as a problem.
+// TestDiscoveries checks that the page and the terminal show the sources of discovered upstreams
+// and the age of their answers. A source that does not answer must count as a problem.
 func TestDiscoveries(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -232,8 +231,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestTerminalBrokenStream checks that a stream that broke after its 200 does not look like a
-// success, with and without colours.
+// TestTerminalBrokenStream checks that a stream that broke after its 200 does not look successful,
+// with or without colours.
 func TestTerminalBrokenStream(t *testing.T) {
 	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
 	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
@@ -300,7 +299,7 @@ func TestTerminal(t *testing.T) {
 	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
 		t.Errorf("a sentence is cut:\n%s", text)
 	}
-	// The JSON form shows the same.
+	// The JSON must show the failure as well.
 	body, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +313,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestTerminalIsNarrow checks that no line is wider than the terminal, down to 40 characters.
+// TestTerminalIsNarrow checks that no line is wider than the terminal, for widths of 40 characters
+// and more.
 func TestTerminalIsNarrow(t *testing.T) {
 	s := sample()
 	s.Judge(nil)
@@ -331,7 +331,7 @@ func TestTerminalIsNarrow(t *testing.T) {
 	}
 }
 
-// TestTerminalHasArms checks that a model's arms are listed below the model, each with its calls.
+// TestTerminalHasArms checks that a model's arms are listed below the model.
 func TestTerminalHasArms(t *testing.T) {
 	s := sample()
 	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}

@@ -13,11 +13,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Table shows one kind of object in rows and columns, for terminals. Rows that need an operator
-// come first.
+// Table shows one kind of object in rows and columns. Rows that need an operator come first.
 type Table struct {
-	Name    string // one word
-	Total   int    // the number of rows, including those that are not shown
+	Name    string
+	Total   int // number of rows, including those not shown
 	Columns []Column
 	Rows    []Row
 }
@@ -26,16 +25,16 @@ type Table struct {
 type Column struct {
 	Title  string
 	Width  int  // in cells; the text may be wider
-	Number bool // aligned to the right, and never shortened
-	Spare  int  // if space is short, the column with the highest value is dropped first; 0: never
+	Number bool // aligned to the right and never truncated
+	Spare  int  // if the terminal is too narrow, columns with a higher value are dropped first; 0 means never
 }
 
 // Row is one row of a table.
 type Row struct {
-	ID    string   // stays the same while the state changes
-	Level string   // sets the colour, which repeats the row's words: ok, degraded, out or none
-	Cells []string // one for each column
-	Why   string   // what the problem is, in a sentence
+	ID    string // stays the same while the state changes
+	Level string // ok, degraded, out or none; sets the colour, which repeats what the row says
+	Cells []string
+	Why   string
 	Arms  []string
 	More  []string
 	Idle  bool
@@ -81,7 +80,6 @@ func pointers[T any](all []T) (out []*T) {
 	return out
 }
 
-// part formats n of a total, if there is a total.
 func part(n, of int) string {
 	if of <= 0 {
 		return strconv.Itoa(n)
@@ -89,7 +87,6 @@ func part(n, of int) string {
 	return fmt.Sprintf("%d/%d", n, of)
 }
 
-// shareCell formats a number of calls, and its share of the last minute's calls.
 func shareCell(n, all int) string {
 	if n == 0 {
 		return "–"
@@ -101,8 +98,7 @@ func newest(h *observe.History) string {
 	return rateOf(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
-// cached formats the share of prompt tokens that engines had in their caches. In brackets it adds
-// the share that was expected when the engines were picked.
+// cached formats the cached share of prompt tokens. The expected share follows in brackets.
 func cached(p observe.Prompts) string {
 	if p.Prompt == 0 {
 		return "–"
@@ -126,7 +122,7 @@ var modelColumns = []Column{
 	{"CACHED 5m", 11, true, 10},
 }
 
-// Text describes the arm's share, and the number of calls that ended there.
+// Text describes the share and the number of calls of the arm.
 func (a *Arm) Text() string {
 	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
 	if a.Missed > 0 {
@@ -204,7 +200,6 @@ func modelRow(m *Model) Row {
 	return r
 }
 
-// gaugeWidth is the length of a bar in characters.
 const gaugeWidth = 10
 
 func gauge(active, total int) string {
@@ -321,8 +316,8 @@ func callRow(c *Call) Row {
 	return r
 }
 
-// failedState returns the status of a failed call. If the status is a success, the error code
-// follows, because a stream that broke started with 200.
+// failedState returns the status of a failed call. A broken stream has the status 200, so
+// failedState returns the error code instead.
 func failedState(c *Call) string {
 	if c.Status >= 400 || c.Code == "" {
 		return strconv.Itoa(c.Status)
@@ -344,7 +339,7 @@ var keyColumns = []Column{
 
 func keyRow(k *Key) Row {
 	r := Row{ID: k.ID, Idle: k.Idle()}
-	if k.IsGroup { // a key may have the same id
+	if k.IsGroup { // distinguishes the group from a key with the same id
 		r.ID = "group " + k.ID
 	}
 	if k.Group != "" {
@@ -391,8 +386,6 @@ func keyRow(k *Key) Row {
 	return r
 }
 
-// parts describes how many of the refused calls exceeded a limit of the key, and how many found no
-// slot.
 func (k *Key) parts() string {
 	var parts []string
 	if k.OverLimit > 0 {
@@ -491,8 +484,8 @@ func edgesOf(s *Status) Table {
 	return t
 }
 
-// memberConfig returns the version and the digest of an edge's configuration. The version alone
-// cannot be compared, because each edge counts its own reloads.
+// memberConfig describes the configuration of an edge by version and digest. The version alone is
+// not sufficient, because each edge counts reloads separately.
 func memberConfig(m *fleet.Member) string {
 	if m.Generation == 0 {
 		return m.Config

@@ -12,16 +12,15 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// hostileNames are ids that an operator's file, an engine's model list or a token's claims could
-// contain.
+// hostileNames are ids that could appear in an operator's file, an engine's model list or the
+// claims of a token.
 var hostileNames = []string{
 	`"><script>alert(1)</script>`, `</script><script>alert(1)</script>`, `</style><img src=x onerror=alert(1)>`,
 	`' onmouseover='alert(1)`, "a b=c`d", `javascript:alert(1)`, `?x#y/../%2e&amp;<!--`, "a\x00b", "\u202egpj\u2066", "{{.JS}}", "\xff\xfe<b",
 }
 
-// TestHostileNames checks that, with hostile names of engines, models, keys and end users, each
-// page has the same elements and attributes as with plain names, its links lead to the same places,
-// and the names are readable.
+// TestHostileNames checks that hostile names do not change the elements, attributes and link
+// targets of a page, and that the names are readable.
 func TestHostileNames(t *testing.T) {
 	for page, show := range map[string]func(name string) ([]byte, error){
 		"status": func(name string) ([]byte, error) {
@@ -68,8 +67,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// markup returns the elements of a page with the names of their attributes and the targets of their
-// links, and the page's text.
+// markup returns the elements of a page, with attribute names and link targets, and the text of the
+// page.
 func markup(page string) (elements []string, text string) {
 	var words strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {
@@ -125,7 +124,7 @@ var (
 	member = regexp.MustCompile(`\.([A-Z]\w*)`)
 )
 
-// TestMembers checks that every name after a dot in the templates is a field or a method, also in
+// TestMembers checks that every name after a dot in the templates is a field or a method, even in
 // branches that no sample reaches.
 func TestMembers(t *testing.T) {
 	members, seen := map[string]bool{"CSS": true, "JS": true, "Call": true, "Status": true, "OfFleet": true, "View": true, "Query": true, "Turned": true, "Rows": true, "All": true}, map[reflect.Type]bool{}

@@ -8,11 +8,10 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// leastWidth is the minimum width of a terminal in cells.
 const leastWidth = 40
 
-// Terminal writes the whole state as plain text. Its lines have at most the given width (80 is
-// enough), but at least leastWidth.
+// Terminal returns the whole state as plain text that is at most width characters wide. If width is
+// less than leastWidth, Terminal uses leastWidth.
 func (s *Status) Terminal(width int) []byte {
 	p := printer{width: max(leastWidth, width)}
 	p.wrap("", "Penstock  "+s.Verdict.Text)
@@ -41,7 +40,7 @@ func (s *Status) Terminal(width int) []byte {
 	return p.out.Bytes()
 }
 
-// Numbers describes the edge's own numbers in one line.
+// Numbers describes the edge's numbers in one line.
 func (s *Status) Numbers() string {
 	n := &s.Total.Minute
 	return fmt.Sprintf("%d in flight · %d ended since the start · %d calls, %d failed, %d full, %d over limit in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
@@ -49,7 +48,7 @@ func (s *Status) Numbers() string {
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes describes where upstreams and the keys for tokens are from, and the state of the fleet's
+// Notes describes the sources of upstreams, the issuers of tokens, and the state of the fleet's
 // store.
 func (s *Status) Notes() (out []string) {
 	if text := elsewhere(s); text != "" {
@@ -84,7 +83,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere describes whose calls hold the slots, if the edges of a fleet share slots.
+// If the edges of a fleet share slots, elsewhere says how many slots other edges use.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -98,8 +97,8 @@ func elsewhere(s *Status) string {
 	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
-// printer writes lines of text. Names come from a file that other people write, so printer removes
-// every character from them that could move the cursor.
+// printer builds the text for a terminal. It removes every character that could move the cursor,
+// because names may come from other people.
 type printer struct {
 	out   bytes.Buffer
 	width int
@@ -109,15 +108,14 @@ func (p *printer) line(text string) {
 	p.out.WriteString(plaintext.Cut(strings.TrimRight(plaintext.Line(text), " "), p.width) + "\n")
 }
 
-// wrap writes a text in full, on as many lines as it needs.
 func (p *printer) wrap(indent, text string) {
 	for _, line := range plaintext.Wrap(plaintext.Line(text), p.width-len(indent)) {
 		p.line(indent + line)
 	}
 }
 
-// printedRows is the maximum number of printed rows of calls, keys and similar lists. Models,
-// upstreams and edges are printed completely.
+// printedRows limits the rows of calls, keys and similar lists. Models, upstreams and edges are
+// printed completely.
 const printedRows = 12
 
 func (p *printer) table(t *Table) {
@@ -147,21 +145,19 @@ func (p *printer) table(t *Table) {
 	}
 }
 
-// Grid holds the columns of a table that fit into a width.
+// Grid is the set of table columns that fit into a width.
 type Grid struct {
 	columns []Column
-	shown   []int // indexes of the shown columns
+	shown   []int
 	widths  []int
 }
 
-// gap is the space between two columns.
 const gap = 2
 
-// mostText is the maximum width of a text column.
 const mostText = 48
 
-// width returns the minimum width of a column. Numbers are never shortened, so their column is as
-// wide as the widest number. Otherwise they would push the last column out of the line.
+// width returns the minimum width of a column. A column of numbers is as wide as its widest number,
+// because numbers are never truncated.
 func (t *Table) width(column int) int {
 	c := &t.Columns[column]
 	width := c.Width
@@ -173,8 +169,7 @@ func (t *Table) width(column int) int {
 	return width
 }
 
-// Fit chooses the columns that fit into a width. Text columns are as wide as their texts, if there
-// is room.
+// Fit chooses the columns that fit into a width.
 func (t *Table) Fit(width int) *Grid {
 	g, total := &Grid{columns: t.Columns}, -gap
 	least := make([]int, len(t.Columns))
@@ -226,7 +221,7 @@ func (t *Table) Fit(width int) *Grid {
 // Head returns the line with the column titles.
 func (g *Grid) Head() string { return g.join(func(c int) string { return g.columns[c].Title }) }
 
-// Line returns a row's line, without characters that control a terminal.
+// Line returns the line for a row, without terminal control characters.
 func (g *Grid) Line(r *Row) string {
 	return g.join(func(c int) string { return plaintext.Line(r.Cells[c]) })
 }

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTroubleIsThePresentOne checks that an engine that refuses requests which other engines answer
-// is blamed for that, and not for an older failure that its breaker still holds.
+// TestTroubleIsThePresentOne checks that the page shows the feature that an engine refuses now as
+// the reason, and not an older failure that the breaker still reports.
 func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",
@@ -23,8 +23,8 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	}
 }
 
-// TestTrouble_Unheard checks that a working engine may leave probes unanswered for a while, and
-// that it is named as in trouble once it has sent nothing for longer.
+// TestTrouble_Unheard checks that a busy engine that does not answer probes counts as a problem
+// only after a while.
 func TestTrouble_Unheard(t *testing.T) {
 	u := Upstream{Status: upstreams.Status{Label: "a", State: "busy", Mode: "ready"}}
 	if got := u.trouble(); got != "" {
@@ -37,9 +37,8 @@ func TestTrouble_Unheard(t *testing.T) {
 }
 
 // TestRefusalsOfOneEngineAreNamed checks that the first sentence and the page name an engine that
-// refuses a tool choice which the model's other engine accepts, with the number of calls and the
-// remedy. If the other engines refuse the tool choice, too, or there is no other, the calls may be
-// wrong.
+// refuses a tool choice that the model's other engine accepts. If all engines refuse the tool
+// choice, the requests may be invalid, and no engine is named.
 func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	refuses := []upstreams.Refusing{{Served: "m", Feature: "forced_tool", Status: 400, Flag: "--enable-auto-tool-choice", Refused: 5, Answers: 6}}
 	make2 := func() *Status {

@@ -11,14 +11,13 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// UsageView selects what a usage page shows.
+// UsageView selects the contents of a usage page.
 type UsageView struct {
-	Fleet  bool // the usage at all edges that share the store
-	ByUser bool // show end users in place of models
+	Fleet  bool
+	ByUser bool
 	Users  bool // there is a page by end user
 }
 
-// query returns the query string of the page and of its data.
 func (v UsageView) query() string {
 	query := url.Values{}
 	if v.Fleet {
@@ -33,24 +32,20 @@ func (v UsageView) query() string {
 	return "?" + query.Encode()
 }
 
-// usageRow is the usage of a key, or of one of its end users, on the page.
 type usageRow struct {
 	Key, Name        string
 	Day, Month, Ever observe.Amount
 }
 
-// shownAmount is an amount and the period that it covers.
 type shownAmount struct {
 	What string
 	observe.Amount
 }
 
-// amountsOf returns the amounts of a row, in the order of the columns.
 func amountsOf(r usageRow) []shownAmount {
 	return []shownAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
 }
 
-// add adds a key's row.
 func (p *usageRows) add(key, name string, total observe.Amount, days []observe.Day) {
 	row := usageRow{Key: key, Name: name, Ever: total}
 	for _, d := range days {
@@ -66,15 +61,13 @@ func (p *usageRows) add(key, name string, total observe.Amount, days []observe.D
 	p.rows = append(p.rows, row)
 }
 
-// usageRows holds the rows of a usage page, and their sum.
 type usageRows struct {
 	today string
 	all   usageRow
 	rows  []usageRow
 }
 
-// UsagePage renders the usage of keys and models, or of end users, as a page. The row with the
-// largest usage in this month comes first.
+// UsagePage renders the usage of keys and models, or of end users. The largest usage comes first.
 func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, error) {
 	p := usageRows{today: r.Now.UTC().Format(time.DateOnly), all: usageRow{Ever: r.Total}}
 	for i := range r.Keys {
@@ -96,7 +89,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		Fleet      *fleet.State
 		OfFleet    bool
 		View       UsageView
-		// Query is the page's query. Turned is the query with the other grouping.
+		// Query is the query string of the page. Turned is the same query with the other grouping.
 		Query, Turned string
 		Rows          []usageRow
 		All           usageRow

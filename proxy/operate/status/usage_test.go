@@ -11,8 +11,7 @@ import (
 )
 
 // TestUsagePage checks that each key and model has a row with its usage today, this month and in
-// total, that the row with the largest usage this month comes first, and that the sums are at the
-// top. Names are escaped.
+// total. The largest usage this month comes first, and the totals are at the top.
 func TestUsagePage(t *testing.T) {
 	now := time.Date(2026, 3, 10, 1, 0, 0, 0, time.FixedZone("east", 2*3600)) // still the 9th in UTC
 	var u observe.Usage
@@ -46,9 +45,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestUsagePageByUser checks that end users appear in place of models, with all unlisted users of a
-// key in one row, and that the two pages link to each other. Without end users there is no such
-// link.
+// TestUsagePageByUser checks that the page shows end users instead of models, and that one row
+// combines all unlisted users of a key. The two pages link to each other.
 func TestUsagePageByUser(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	var u observe.Usage

@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge derives the verdict from the other fields. It then passes the state to the watch, which
-// adds how long the state has lasted. w may be nil.
+// Judge derives the verdict from the other fields. If w is not nil, it supplies how long the state
+// has lasted.
 func (s *Status) Judge(w *Watch) {
 	for i := range s.Upstreams {
 		s.Upstreams[i].rest(s.Now)
@@ -75,7 +75,7 @@ func (s *Status) Judge(w *Watch) {
 			others = append(others, c.text)
 		}
 	}
-	troubles = slices.Concat(own, troubles, others) // failures that happen now are first
+	troubles = slices.Concat(own, troubles, others) // current failures come first
 	switch {
 	case len(out) > 0:
 		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + ".", about}
@@ -93,7 +93,7 @@ func (s *Status) Judge(w *Watch) {
 	}
 	look := s.refusing()
 	for i := range s.Upstreams {
-		if u := &s.Upstreams[i]; u.Unheard > 0 && !u.Leaves { // some engines are so during each long answer
+		if u := &s.Upstreams[i]; u.Unheard > 0 && !u.Leaves { // some engines do not answer probes during long answers
 			look = append(look, u.silence())
 		}
 	}
@@ -110,24 +110,22 @@ func (s *Status) Judge(w *Watch) {
 	}
 }
 
-// silence says how long nothing has come from a busy upstream.
 func (u *Upstream) silence() string {
 	return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) +
 		": it is busy or has stopped"
 }
 
-// concern is a trouble that is not one of a model or an upstream.
+// concern is a problem that is not about a model or an upstream.
 type concern struct {
 	of    string // its subject, which stays the same while the problem lasts
 	text  string
 	level string
-	own   bool // it concerns the edge itself, so it precedes those of models
+	own   bool // about the edge itself, so it precedes problems of models
 }
 
 // reloadConcern is the subject of a refused configuration.
 const reloadConcern = "the configuration on disk"
 
-// concerns returns the problems that concern neither models nor upstreams, worst first.
 func (s *Status) concerns() (all []concern) {
 	add := func(of, text string) {
 		if text != "" {
@@ -160,8 +158,6 @@ func (s *Status) concerns() (all []concern) {
 	return all
 }
 
-// trouble returns the reason why the configuration on disk is not in force, with the position of
-// the first problem, or "" if it is in force.
 func (r *Reload) trouble() string {
 	if r == nil || r.OK && !r.KeysInForce {
 		return ""
@@ -173,23 +169,21 @@ func (r *Reload) trouble() string {
 	return text + r.firstProblem()
 }
 
-// firstProblem returns the first problem of a refused file and its position, in brackets, or "" if
-// there is none.
 func (r *Reload) firstProblem() string {
 	if len(r.Problems) == 0 {
 		return ""
 	}
 	text, _, _ := strings.Cut(r.Problems[0], "\n")
 	place, _, _ := strings.Cut(text, ": ")
-	text = text[strings.LastIndexAny(place, `/\`)+1:] // without the folder
+	text = text[strings.LastIndexAny(place, `/\`)+1:] // removes the folder
 	if n := len(r.Problems) - 1; n > 0 {
 		text += fmt.Sprintf(", and %d more", n)
 	}
 	return " (" + text + ")"
 }
 
-// soon describes which keys are over a limit or have expired, and then which keys expire soon and
-// which budgets are nearly used up. Neither is a problem with the edge.
+// soon describes problems of keys: exceeded limits, expiry, and nearly used-up budgets. They do not
+// count as problems of the edge.
 func (s *Status) soon() []string {
 	var all, soon []string
 	for i := range s.Keys {
@@ -212,10 +206,9 @@ func (s *Status) soon() []string {
 	return all
 }
 
-// refusing describes the upstreams that refuse most calls with a feature, although the model's
-// other engines accept such calls. It is not known yet whether the engine is at fault, so such
-// refusals are not a problem with the edge. If the model has only one engine, or all refuse, the
-// calls are more likely to be at fault.
+// refusing describes the upstreams that refuse most calls that use a feature, although the model's
+// other engines accept the feature. If all engines refuse it, the requests are more likely to be at
+// fault.
 func (s *Status) refusing() (all []string) {
 	for _, i := range s.byTrouble() {
 		u := &s.Upstreams[i]
@@ -232,8 +225,8 @@ func (s *Status) refusing() (all []string) {
 	return all
 }
 
-// RefusedOnlyBy returns the features that the upstream refuses and the other upstreams of its model
-// do not.
+// RefusedOnlyBy returns the features that the upstream refuses but the other upstreams of its model
+// accept.
 func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.Refusing) {
 	for i := range u.Refuses {
 		if s.alone(u, &u.Refuses[i]) {
@@ -243,7 +236,6 @@ func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.Refusing) {
 	return all
 }
 
-// refusesText describes what an upstream refuses.
 func refusesText(r *upstreams.Refusing) string {
 	return fmt.Sprintf("refused %d of its last %s with %s (status %d)", r.Refused, count(r.Answers, "call"),
 		featureWords(r.Feature), r.Status)
@@ -290,7 +282,7 @@ func (s *Status) refusal(u *Upstream) string {
 	return ""
 }
 
-// alone reports whether a model has other engines that take calls and do not refuse what u refuses.
+// alone reports whether other engines of a model accept calls with the feature that u refuses.
 func (s *Status) alone(u *Upstream, refused *upstreams.Refusing) bool {
 	refuses := map[string]bool{}
 	for i := range s.Upstreams {
@@ -309,7 +301,6 @@ func (s *Status) alone(u *Upstream, refused *upstreams.Refusing) bool {
 	return false
 }
 
-// sign returns the level as a character.
 func (v Verdict) sign() string {
 	switch v.Level {
 	case LevelOK:
@@ -322,8 +313,8 @@ func (v Verdict) sign() string {
 	return "↓"
 }
 
-// title returns the page's title. If there is a problem, the sign comes first, because a narrow tab
-// shows only the first characters.
+// title returns the title of the browser tab. The sign comes first, because a narrow tab shows only
+// the first characters.
 func (v Verdict) title() string {
 	if v.Level == LevelOK {
 		return "Penstock"
@@ -331,7 +322,6 @@ func (v Verdict) title() string {
 	return v.sign() + " Penstock"
 }
 
-// ownTroubles returns the problems of the edge itself, worst first.
 func ownTroubles(s *Status) (all []concern) {
 	add := func(level, of, text string) { all = append(all, concern{of, text, level, true}) }
 	if s.Panicking != "" {
@@ -359,14 +349,13 @@ func ownTroubles(s *Status) (all []concern) {
 	return all
 }
 
-// inPlace describes which models answer the model's calls while no engine serves it.
+// inPlace says which fallbacks answer calls for the model while no engine serves it.
 func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " + m.fallsBack() }
 
 func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
 
-// waiting describes how many calls wait for a slot, how many wait for their model's turn at an
-// engine, and how many requests wait within the engines. The engines also queue other clients'
-// requests.
+// waiting describes how many calls wait for a slot, for their model's turn, or in the engines. The
+// number in the engines includes requests from other clients.
 func (s *Status) waiting() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
@@ -400,7 +389,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since describes how long a state has lasted, if that is worth mentioning.
+// since says how long a state has lasted, if it has lasted at least a second.
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -408,7 +397,7 @@ func since(seconds float64) string {
 	return ", for " + Ago(secondsOf(seconds))
 }
 
-// lasts describes how long a state has lasted, if that is a second or more.
+// lasts is like since, but without the comma.
 func lasts(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -416,8 +405,8 @@ func lasts(seconds float64) string {
 	return " for " + Ago(secondsOf(seconds))
 }
 
-// Since returns how many seconds the upstream has been in the shown state: the operator's mode,
-// which takes precedence, or its health.
+// Since returns how many seconds the upstream has been in the state that is shown. This is the
+// operator's mode or, if the mode is ready, the health.
 func (u *Upstream) Since() float64 {
 	if u.Mode != "ready" {
 		return u.ModeSeconds
@@ -425,10 +414,9 @@ func (u *Upstream) Since() float64 {
 	return u.StateSeconds
 }
 
-// Busy explains the state of the same name.
+// Busy explains the state "busy".
 const Busy = "it has calls and does not answer its probes: no new calls until it does"
 
-// trouble returns the reason why an upstream takes no calls, or "" if it takes calls.
 func (u *Upstream) trouble() string {
 	lasts := lasts(u.Since())
 	switch {
@@ -445,7 +433,7 @@ func (u *Upstream) trouble() string {
 	case u.Leaves:
 		return u.silence() + ". Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
-		return "" // some engines are busy during each call
+		return "" // some engines are busy during every call
 	case u.State != "up":
 		return u.Label + " is " + u.State + lasts
 	case len(u.Lacks) > 0: // checked before the breaker, whose failure may be older
@@ -462,21 +450,21 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// rest sets BreakerIdle. A half-open breaker waits for a call. An idle edge may get no call for
-// hours, and then the failures that opened the breaker say nothing about the engine any more.
+// rest sets BreakerIdle. If an idle edge receives no calls for hours, the failures that opened the
+// breaker no longer say anything about the engine.
 func (u *Upstream) rest(now time.Time) {
 	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.active() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
 }
 
-// failsCalls reports whether the breaker keeps calls away, or lets only one call try the engine.
+// failsCalls reports whether the breaker blocks calls, or lets only a single call through to try
+// the engine.
 func (u *Upstream) failsCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
 
-// reportLate is how many seconds an engine's metrics may be out of date before the page reports
-// that. A busy engine may answer late, and one or two failed reads do not matter.
+// reportLate is how many seconds an engine's metrics may be out of date. A busy engine may respond
+// late, and one or two failed requests do not matter.
 const reportLate = 60
 
-// unread reports, as a text, that an upstream takes calls but its metrics can no longer be read.
 func (u *Upstream) unread() string {
 	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
 		return ""
@@ -485,11 +473,10 @@ func (u *Upstream) unread() string {
 		" ago, so only this edge's own calls count there"
 }
 
-// reason describes why a probe or a call failed.
 func reason(cause string, status int) string { return withStatus(words(cause), status) }
 
-// withStatus adds the status of the engine's answer. For two statuses it adds a remedy, because a
-// probe often needs no key where a call needs one.
+// withStatus adds the engine's status to a cause. For 401 and 403 it adds a remedy: often calls
+// need a key although probes do not.
 func withStatus(word string, status int) string {
 	if status != 0 {
 		if word != string(upstreams.CauseStatus) {
@@ -503,10 +490,8 @@ func withStatus(word string, status int) string {
 	return word
 }
 
-// reasonOf describes why an upstream was picked, given the word for it.
 func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
 
-// meaningOf describes what a cause means.
 func meaningOf(cause string) string {
-	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // of Markdown
+	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // removes Markdown
 }

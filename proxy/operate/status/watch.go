@@ -9,23 +9,23 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// A Watch keeps the newest events and, for each model and upstream in the configuration, one hour
-// by minutes, which takes 3 KB.
+// A Watch stores the newest events and, for each model and upstream, one hour by minutes. The hour
+// takes 3 KB.
 const (
 	mostEvents  = 200
 	hourMinutes = 60
 )
 
-// troubleEnds is how long a problem must not be seen before it counts as over, because a problem
-// near a threshold comes and goes.
+// troubleEnds is how long a problem must be absent before it counts as over, because problems
+// fluctuate near a threshold.
 const troubleEnds = time.Minute
 
-// Watch records facts that a single state cannot show: how long a state has lasted, how often it
-// has occurred, and which events preceded it. A Watch must see a Status about every second. The
-// zero value is ready for use. A nil *Watch records nothing. A Watch is safe for concurrent use.
+// Watch records how long states last, how often they occur, and which events preceded them. Its
+// method see must be called about every second. The zero value is ready for use. A nil *Watch
+// records nothing. A Watch is safe for concurrent use.
 type Watch struct {
 	mu        sync.Mutex
-	looked    time.Time // time of the last check; zero: none
+	looked    time.Time // time of the last check, or zero
 	reload    time.Time
 	upstreams map[string]*watched // by label
 	models    map[string]*watched
@@ -34,7 +34,7 @@ type Watch struct {
 	limits    map[string]limitOf  // limits that refuse calls, by key and name
 	total     watched
 	events    []Event // oldest first
-	noted     int     // number of events since the start
+	noted     int
 }
 
 // Event is an entry in the list of events.
@@ -45,48 +45,45 @@ type Event struct {
 	Who   string    `json:"who,omitempty"`   // an upstream or a model
 	Text  string    `json:"text"`
 
-	// Number counts the edge's events, and identifies this event on an open page.
+	// Number is the event's number since the edge started. It identifies the event on an open page.
 	Number int `json:"-"`
 }
 
-// Hour is the last hour by minutes, oldest first; the last minute is still in progress. Unknown
-// values are -1.
+// Hour is the last hour by minutes, oldest first. Unknown values are -1.
 type Hour struct {
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTP95Millis   []float64 `json:"ttft_p95_ms"`
 	Failed          []float64 `json:"failed_or_refused"`
-	Downs           int       `json:"downs"` // how often the upstream went down
+	Downs           int       `json:"downs"`
 	DownSeconds     float64   `json:"down_seconds"`
 }
 
-// watched is the record of one upstream or model.
 type watched struct {
 	state, breaker, mode string
-	since, broken, moded time.Time // when these states began
-	drained              bool      // the event was recorded
-	told                 bool      // that no engine serves the model was recorded
-	downs                uint64    // of an upstream, in its own count
-	trouble              lasting   // of a model, or an upstream that fails
-	failing              lasting   // of a model
-	refusing, unheard    lasting   // of an upstream
+	since, broken, moded time.Time
+	drained              bool
+	told                 bool    // an event has reported that no engine serves the model
+	downs                uint64  // the upstream's count at the last check
+	trouble              lasting // for a model, or for a failing upstream
+	failing              lasting // for a model
+	refusing, unheard    lasting // for an upstream
 	minutes              [hourMinutes]minute
 }
 
 type minute struct {
-	at                   int64 // minutes since 1970; in any other minute the row is stale
+	at                   int64 // minutes since 1970; the row is stale in any other minute
 	tokens, ttft, failed float64
 	downs                int
 	down                 float64 // seconds of downtime
 }
 
-// limitOf is the value of a key's limit, and when it last changed.
 type limitOf struct {
 	value   string
 	changed time.Time
 }
 
-// changed removes limits whose value has changed since they last refused a call. The calls that
-// they refused before say nothing about the new value.
+// changed removes limits whose value has changed, because earlier refusals say nothing about the
+// new value.
 func (w *Watch) changed(s *Status) {
 	if w == nil {
 		return
@@ -111,11 +108,11 @@ func (w *Watch) changed(s *Status) {
 	w.limits = now
 }
 
-// lasting is a problem that comes and goes near a threshold. It is over once it has not been seen
-// for troubleEnds.
+// lasting is a problem that counts as over after it has been absent for troubleEnds.
 type lasting struct{ began, seen time.Time }
 
-// look records whether the problem exists now. It reports whether it has just started or is over.
+// look records whether the problem exists now. It reports whether the problem has just started or
+// is over.
 func (l *lasting) look(there bool, now time.Time) (begins, over bool) {
 	switch {
 	case there:
@@ -129,7 +126,6 @@ func (l *lasting) look(there bool, now time.Time) (begins, over bool) {
 	return begins, over
 }
 
-// seconds returns how long the problem has lasted.
 func (l *lasting) seconds(now time.Time) float64 {
 	if l.began.IsZero() {
 		return 0
@@ -137,7 +133,6 @@ func (l *lasting) seconds(now time.Time) float64 {
 	return now.Sub(l.began).Seconds()
 }
 
-// end forgets the problem, and returns how long it lasted, in words.
 func (l *lasting) end() string {
 	took := l.seen.Sub(l.began)
 	*l = lasting{}
@@ -147,7 +142,7 @@ func (l *lasting) end() string {
 	return " after " + Ago(took)
 }
 
-// see records the changes since the last check, and fills in the fields that only the watch knows.
+// see records the changes since the last check, and sets the fields of s that only the watch knows.
 func (w *Watch) see(s *Status, concerns []concern) {
 	if w == nil {
 		return
@@ -189,11 +184,10 @@ func (w *Watch) see(s *Status, concerns []concern) {
 	slices.Reverse(s.Events)
 }
 
-// watchedKeys is the maximum number of keys over a limit that have events at the same time, so that
-// they do not displace all other events.
+// watchedKeys limits the number of keys with events, so that these events do not displace all
+// others.
 const watchedKeys = 20
 
-// others records the problems that concern neither a model nor an upstream.
 func (w *Watch) others(s *Status, concerns []concern) {
 	now := s.Now
 	for i := range concerns {
@@ -266,7 +260,6 @@ func (w *Watch) addEvent(at time.Time, e Event) {
 	w.events = append(w.events, e)
 }
 
-// upstream compares an upstream with its previous state.
 func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	now, was := s.Now, w.upstreams[u.Label]
 	if was == nil {
@@ -308,8 +301,6 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	u.Hour = was.hour(now)
 }
 
-// fails records that an upstream fails its attempts, refuses a feature or has no readable metrics,
-// and how long it has done so.
 func (w *watched) fails(s *Status, u *Upstream, say func(kind, level, format string, args ...any)) {
 	now, refusal := s.Now, s.refusal(u)
 	for _, t := range []struct {
@@ -333,8 +324,8 @@ func (w *watched) fails(s *Status, u *Upstream, say func(kind, level, format str
 	u.FailingSeconds, u.RefusingSeconds = w.trouble.seconds(now), w.refusing.seconds(now)
 }
 
-// between describes how often an upstream went down and came back, or came back and went down,
-// since the last check. It omits the changes that the two states themselves show.
+// between describes how often an upstream went down and up again between two checks. It ignores a
+// change that is visible from the states at the two checks.
 func (w *watched) between(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downs)
 	w.downs = u.Downs
@@ -395,11 +386,10 @@ func (*Watch) mode(u *Upstream, was *watched, now time.Time, say func(kind, leve
 	}
 }
 
-// model compares a model with its previous state.
 func (w *Watch) model(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
-		was = &watched{state: m.servedBy(), since: now} // at the start all models are out for a moment
+		was = &watched{state: m.servedBy(), since: now} // when the edge starts, all models are briefly out
 		w.models[m.ID] = was
 	}
 	was.row(now).set(&m.History.Minute)
@@ -446,7 +436,6 @@ func (w *Watch) model(s *Status, m *Model) {
 	m.Hour = was.hour(now)
 }
 
-// row returns the row of the current minute.
 func (w *watched) row(now time.Time) *minute {
 	at := now.Unix() / 60
 	row := &w.minutes[at%hourMinutes]
@@ -456,8 +445,6 @@ func (w *watched) row(now time.Time) *minute {
 	return row
 }
 
-// set stores the numbers of the last minute. The last call of set during a row's minute stores that
-// minute's final numbers.
 func (r *minute) set(m *observe.Minute) {
 	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestWatchBetweenLooks checks that an upstream that changes twice between two checks appears in
-// the list of events, and that this counts in how often it went down.
+// the list of events, and that its outage is counted.
 func TestWatchBetweenLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(Watch)
@@ -23,10 +23,10 @@ func TestWatchBetweenLooks(t *testing.T) {
 			s.Judge(w)
 			time.Sleep(time.Second)
 		}
-		look("up", 7)   // from before the first check
+		look("up", 7)   // counted before the first check
 		look("up", 8)   // down and up
 		look("up", 8)   // no change
-		look("down", 9) // a change that the states show
+		look("down", 9) // a change that is visible from the states
 		look("down", 10)
 		look("up", 10)
 		look("up", 12)

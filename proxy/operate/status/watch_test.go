@@ -98,7 +98,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchIsBounded checks that models that come and go, and a flood of events, do not exceed the
+// TestWatchIsBounded checks that neither many different models nor many events exceed the
 // documented memory.
 func TestWatchIsBounded(t *testing.T) {
 	w, at := new(Watch), now
@@ -118,7 +118,7 @@ func TestWatchIsBounded(t *testing.T) {
 }
 
 // TestRowsByTrouble checks that rows with a problem come first, that idle rows can be folded, and
-// that changing numbers do not change the order.
+// that the order does not change when numbers do.
 func TestRowsByTrouble(t *testing.T) {
 	up := func(name, state, mode string, ended int) Upstream {
 		return Upstream{Status: upstreams.Status{Label: name, State: state, Mode: mode, Breaker: "closed"}, History: observe.History{Ended: ended}}
@@ -144,7 +144,7 @@ func TestRowsByTrouble(t *testing.T) {
 }
 
 // TestCallPage checks that a call's page lists the attempts with reasons and times, and that a call
-// that is no longer kept has no page.
+// that is no longer stored has no page.
 func TestCallPage(t *testing.T) {
 	s := sample()
 	s.Calls[2].Failed = []Attempt{{Upstream: "gpu-a", Cause: "status", EngineStatus: 500, After: 12, Took: 345}, {Upstream: "gpu-<b>", Cause: "first_event_timeout", After: 400, Took: 2000}}

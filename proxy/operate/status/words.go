@@ -14,7 +14,7 @@ func takes(n int) string {
 	return fmt.Sprintf("%d upstreams take calls", n)
 }
 
-// clip shortens a list, so that a sentence stays readable if a whole fleet is in trouble.
+// clip shortens a list, so that a sentence is readable even if a whole fleet has problems.
 func clip(all []string) []string {
 	const most = 3
 	if len(all) <= most {
@@ -40,7 +40,7 @@ func count(n int, what string) string {
 
 func secondsOf(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
-// Ago formats a duration the way people say it: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
+// Ago formats a duration for a reader: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
 func Ago(d time.Duration) string {
 	switch s := int(d.Seconds()); {
 	case s < 60:
@@ -54,16 +54,14 @@ func Ago(d time.Duration) string {
 	}
 }
 
-// percent returns n of all in percent. Sentences, the page and tables all round like this.
+// percent returns n of all in percent, with the same rounding in sentences, tables and the page.
 func percent(n, all int) int { return percentOf(float64(n) / float64(max(1, all))) }
 
 // percentOf returns a share in percent; 1 is 100 %.
 func percentOf(share float64) int { return int(math.Round(100 * share)) }
 
-// round rounds to a tenth.
 func round(v float64) float64 { return math.Round(10*v) / 10 }
 
-// poolWord returns a pool's name if there are several pools.
 func poolWord(name string) string {
 	if strings.HasPrefix(name, "shared") {
 		return ""
@@ -71,7 +69,6 @@ func poolWord(name string) string {
 	return name
 }
 
-// featureWords returns words that an operator understands for a feature that calls need.
 func featureWords(feature string) string {
 	switch feature {
 	case "forced_tool":

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestOneRounding checks that the sentence, the page's row and the terminal's row show the same
-// share.
+// TestOneRounding checks that the sentence, the row on the page and the row in the terminal show
+// the same percentage.
 func TestOneRounding(t *testing.T) {
 	s := sample()
 	s.Models[0].History.Minute = observe.Minute{Calls: 1000, Failed: 36}

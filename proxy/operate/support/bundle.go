@@ -13,26 +13,25 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// part is one file of the bundle.
 type part struct {
 	name    string
-	about   string // a description, for the list
+	about   string
 	content []byte
-	missing string // why the file is missing
+	missing string
 }
 
 // Options select what a bundle contains.
 type Options struct {
-	Config string // the configuration file; empty: unknown
-	// Edge is the edge to ask. The configuration supplies its empty fields.
+	Config string // the configuration file; empty if unknown
+	// Edge is the edge to query. The configuration supplies its empty fields.
 	Edge    admin.Edge
-	Output  string // file name of the archive
+	Output  string
 	Now     time.Time
-	Environ []string // the process's environment; only names are written
+	Environ []string // the process's environment; only its names are written
 }
 
-// Write collects the bundle, writes it to a new file that only its owner can read, and lists the
-// contents on out.
+// Write writes the bundle to a new file that only its owner can read, and lists the contents to
+// out.
 func Write(o *Options, out io.Writer) error {
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -41,7 +40,7 @@ func Write(o *Options, out io.Writer) error {
 	parts := collect(o)
 	list := contents(parts)
 	if err := pack(file, o.Now, append([]part{{name: "contents.txt", content: []byte(list)}}, parts...)); err != nil {
-		_ = file.Close() // the first error is the one to report
+		_ = file.Close() // report the first error
 		_ = os.Remove(o.Output)
 		return err
 	}
@@ -53,8 +52,6 @@ func Write(o *Options, out io.Writer) error {
 	return err
 }
 
-// contents lists the files, followed by the missing files. It gives the same reason only once in a
-// row.
 func contents(parts []part) string {
 	var has, lacks strings.Builder
 	before := ""

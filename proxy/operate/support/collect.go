@@ -13,7 +13,6 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// collect returns the files of the bundle, without secrets.
 func collect(o *Options) []part {
 	parts := []part{
 		{name: "version.txt", about: "version and build", content: []byte("penstock " + build.Line() + "\n")},
@@ -30,10 +29,10 @@ func collect(o *Options) []part {
 	return parts
 }
 
-// defaultAdmin is the address of an edge's admin listener if its configuration names none.
+// defaultAdmin is the address of an edge's admin listener if its configuration does not set one.
 const defaultAdmin = "127.0.0.1:9090"
 
-// edgeOf returns the given edge, completed from the edge's configuration.
+// edgeOf returns the given edge. It fills empty fields from the edge's configuration.
 func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
@@ -42,13 +41,13 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 			given.Admin = "https://" + given.Admin
 		}
 	}
-	if given.CACert == "" && says.TLS.Enabled() { // the certificate may be self-signed; the file has its chain
+	if given.CACert == "" && says.TLS.Enabled() { // the certificate may be self-signed; the file contains its chain
 		given.CACert = says.TLS.Cert
 	}
 	return given
 }
 
-// reachable returns the address at which this machine reaches a listener.
+// reachable returns the address at which this machine can reach a listener.
 func reachable(listen string) string {
 	if unixsocket.Is(listen) {
 		return listen
@@ -91,8 +90,8 @@ func configuration(name string) (config.Redacted, []part) {
 	return r, append(parts, check)
 }
 
-// checked returns the problems of a configuration. It omits excerpts from the file, because they
-// may contain secrets, and the bundle contains the redacted file.
+// checked returns the output of `penstock check`. It omits excerpts from the file, because they may
+// contain secrets.
 func checked(name string) string {
 	f, problems := proxy.Load(name)
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// running returns the files that a running edge supplies. If an edge does not answer, it is asked
+// running returns the pages of a running edge. If the edge does not respond, running queries it
 // only once.
 func running(at admin.Edge) []part {
 	parts := []part{
@@ -33,7 +33,7 @@ func running(at admin.Edge) []part {
 		case err != nil && i == 0:
 			missing = err.Error()
 			p.missing = missing
-		case err != nil: // an older edge lacks some pages
+		case err != nil: // older edges lack some pages
 			p.missing = err.Error()
 		case i == 0:
 			p.content, parts[1].content, err = stateOf(body)
@@ -74,7 +74,7 @@ func stateOf(body []byte) (state, events []byte, err error) {
 }
 
 // issuersIn returns the names of the token issuers. The id of a caller with a token is
-// NAME/SUBJECT, where the issuer has chosen SUBJECT.
+// NAME/SUBJECT.
 func issuersIn(all map[string]any) (names []string) {
 	list, _ := all["issuers"].([]any)
 	for _, i := range list {
@@ -86,8 +86,6 @@ func issuersIn(all map[string]any) (names []string) {
 	return names
 }
 
-// anonymous removes the identities of callers with tokens, and of operators who set an upstream's
-// mode.
 func anonymous(v any, issuers []string) {
 	switch v := v.(type) {
 	case []any:

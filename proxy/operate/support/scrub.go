@@ -10,18 +10,17 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Limits on the texts to search for. A shorter text would also match inside ordinary words. The
-// prefix of a long text counts as a secret, too, because messages truncate their quotations.
+// Texts shorter than shortestSecret would match within ordinary words. The prefix of a secret of at
+// least longSecret characters also counts as a secret, because messages truncate quotations.
 const (
 	shortestSecret = 6
 	longSecret     = 24
 	beginning      = 16
 )
 
-// scrubber removes known secrets from texts.
 type scrubber struct {
 	whole *strings.Replacer
-	begun []*regexp.Regexp // match truncated long secrets, up to the next blank or quote
+	begun []*regexp.Regexp // match truncated long secrets, up to the next space or quote
 }
 
 func newScrubber(secrets []string) *scrubber {

@@ -31,8 +31,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestScrub checks that known secrets are found everywhere, the longest first, including the prefix
-// of a truncated long secret.
+// TestScrub checks that known secrets are found everywhere, the longest first, and that the prefix
+// of a truncated long secret is found.
 func TestScrub(t *testing.T) {
 	long := "abcdefghijklmnopqrstuvwxyz0123456789"
 	s := newScrubber([]string{"secret", "secret-and-more", long, "abc", ""})
@@ -61,7 +61,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestReachable checks at which address this machine reaches a listener.
+// TestReachable checks the addresses at which this machine can reach a listener.
 func TestReachable(t *testing.T) {
 	for listen, want := range map[string]string{
 		"127.0.0.1:9090": "127.0.0.1:9090", ":9091": "127.0.0.1:9091", "0.0.0.0:1": "127.0.0.1:1", "[::]:2": "127.0.0.1:2", "": defaultAdmin,

@@ -36,8 +36,6 @@ func systemFacts(environ []string) []byte {
 	return []byte(b.String())
 }
 
-// firstLine finds the first line of a file that starts with begins, and returns the remainder of
-// that line. It returns "" if there is no such line.
 func firstLine(file, begins string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -51,13 +49,11 @@ func firstLine(file, begins string) string {
 	return ""
 }
 
-// readVariables lists the prefixes of the environment variables that an edge or Go reads.
 var readVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }
 
-// variables returns the names of the environment variables that an edge, or Go, reads. It omits
-// their values, which may be secrets.
+// variables returns the names of environment variables. It omits the values, which may be secrets.
 func variables(environ []string) (names []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")

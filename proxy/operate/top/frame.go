@@ -11,14 +11,12 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// marker is how many cells the marker before each row takes.
 const marker = 2
 
-// frame returns the content of the screen: at most height lines of at most width cells.
 func (v *view) frame(width, height int) []line {
 	head := v.head(width, height)
 	foot := v.foot(width, height)
-	if room := height - len(head) - len(foot); room < 2 { // there is room only for the sentence
+	if room := height - len(head) - len(foot); room < 2 { // there is space only for the sentence
 		head, foot = head[:min(len(head), height)], nil
 	}
 	room := height - len(head) - len(foot)
@@ -33,7 +31,6 @@ func (v *view) frame(width, height int) []line {
 	return append(out, foot...)
 }
 
-// head returns the lines with the sentence, the edge's numbers, and the available tables.
 func (v *view) head(width, height int) (out []line) {
 	sentence := plaintext.Wrap(plaintext.Line("Penstock  "+v.state.Verdict.Text), width)
 	if most := max(1, min(4, height/6)); len(sentence) > most {
@@ -68,8 +65,8 @@ func styleOf(level string) style {
 	return styleNone
 }
 
-// inTrouble returns how many rows of a table have a problem. It returns 0 for calls and events,
-// because they are in the past.
+// inTrouble counts the rows with a problem. It returns 0 for all tables except models and
+// upstreams.
 func inTrouble(t *status.Table) (n int) {
 	if t.Name != "Models" && t.Name != "Upstreams" {
 		return 0
@@ -82,7 +79,6 @@ func inTrouble(t *status.Table) (n int) {
 	return n
 }
 
-// tabs lists the tables, each with its number of rows and how many of them have a problem.
 func (v *view) tabs(width int) line {
 	var long, short []string
 	for i := range v.tables {
@@ -104,8 +100,6 @@ func (v *view) tabs(width int) line {
 	return line{plaintext.Cut(text, width), styleHead}
 }
 
-// body returns the table from its first row on, followed by the details of the rows. Rows with a
-// problem come first.
 func (v *view) body(width, height int) (out []line) {
 	t := &v.tables[v.table]
 	g := t.Fit(max(1, width-marker))
@@ -133,7 +127,6 @@ func (v *view) body(width, height int) (out []line) {
 	return append(out, more...)
 }
 
-// unseen describes how many rows are not on the screen.
 func unseen(rows []status.Row, shown int) string {
 	text := fmt.Sprintf("1 to %d of %d, %d more", shown, len(rows), len(rows)-shown)
 	if !slices.ContainsFunc(rows[shown:], func(r status.Row) bool { return !r.Idle }) {
@@ -142,7 +135,6 @@ func unseen(rows []status.Row, shown int) string {
 	return text
 }
 
-// details describes a row in at most the given number of lines.
 func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
 		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {
@@ -160,7 +152,6 @@ func details(r *status.Row, width, most int) (out []line) {
 	return out
 }
 
-// foot returns the current error, and the available keys.
 func (v *view) foot(width, height int) (out []line) {
 	if height < 6 {
 		return nil

@@ -50,8 +50,7 @@ func sample(upstreamCount int) *status.Status {
 	return s
 }
 
-// TestFrameFits checks that, for any size, names and view, a frame has at most the terminal's
-// lines, and none is wider.
+// TestFrameFits checks that a frame of any view fits into a terminal of any size.
 func TestFrameFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sample(rapid.IntRange(0, 40).Draw(t, "upstreams"))
@@ -89,8 +88,8 @@ func textOf(frame []line) string {
 	return strings.Join(all, "\n")
 }
 
-// TestTroubleFirst checks that, in a small window, the sentence is at the top, the rows in trouble
-// follow, and one line counts the other rows.
+// TestTroubleFirst checks that, in a small window, the sentence and the rows with a problem are
+// visible, and that one line counts the hidden rows.
 func TestTroubleFirst(t *testing.T) {
 	v := newView(sample(50))
 	v.press([]byte("2"))
@@ -130,7 +129,7 @@ func TestTroubleFirst(t *testing.T) {
 	}
 }
 
-// TestColumnsStandInLine checks that a name with wide characters shifts no column.
+// TestColumnsStandInLine checks that a name with wide characters does not shift the columns.
 func TestColumnsStandInLine(t *testing.T) {
 	v := newView(sample(3))
 	var at []int

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Escape sequences. The alternate screen preserves the terminal's previous content. Wrapping is
-// off, so that a character wider than expected cannot push a line down.
+// The sequences use the alternate screen, which preserves the terminal's previous content, and
+// disable wrapping, because a character may be wider than expected.
 const (
 	opening   = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	closing   = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -20,7 +20,7 @@ const (
 	plain     = "\x1b[0m"
 )
 
-// style is how a line looks. It only repeats the meaning of the words.
+// style is the escape sequence for a line's style. A style only repeats what the text says.
 type style string
 
 const (
@@ -32,19 +32,18 @@ const (
 	styleHead     style = "\x1b[1m"
 )
 
-// line is one line of a frame, no wider than the terminal and without characters that control it.
+// line is one line of a frame, no wider than the terminal and without control characters.
 type line struct {
 	text  string
 	style style
 }
 
-// screen is the terminal while top uses it.
 type screen struct {
 	in, out *os.File
 	keys    bool            // single keys can be read
-	resized <-chan struct{} // the size may have changed
+	resized <-chan struct{} // signals that the size may have changed
 
-	before  *term.State // the previous mode of in
+	before  *term.State
 	restore []func()
 }
 
@@ -68,19 +67,18 @@ func openScreen(in, out *os.File) (*screen, error) {
 	return s, err
 }
 
-// close restores the terminal. If the terminal is gone, there is nothing to restore.
+// close ignores errors, because there is nothing to restore if the terminal is gone.
 func (s *screen) close() {
 	_, _ = s.out.WriteString(closing)
 	if s.before != nil {
 		control(s.in, func(fd int) bool { return term.Restore(fd, s.before) == nil })
-		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends the read if the file supports deadlines
+		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends a blocked read if the file supports deadlines
 	}
 	for _, f := range s.restore {
 		f()
 	}
 }
 
-// size returns the terminal's size in cells, or 80 by 24 if the terminal reports none.
 func (s *screen) size() (width, height int) {
 	control(s.out, func(fd int) bool {
 		var err error
@@ -93,7 +91,6 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-// draw draws a frame of the terminal's size, line over line.
 func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
 	var b bytes.Buffer
 	b.WriteString(home)
@@ -113,7 +110,7 @@ func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
 	return err
 }
 
-// control calls f with the file's descriptor. Calling File.Fd would disable its deadlines.
+// control calls f with the file's descriptor. File.Fd would disable the file's deadlines.
 func control(file *os.File, f func(fd int) bool) (ok bool) {
 	c, err := file.SyscallConn()
 	if err != nil {

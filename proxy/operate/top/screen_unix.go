@@ -8,7 +8,6 @@ import (
 	"syscall"
 )
 
-// watchSize reports when the terminal's size may have changed.
 func watchSize() (resized <-chan struct{}, stop func()) {
 	signals, out, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, syscall.SIGWINCH)

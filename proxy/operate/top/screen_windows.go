@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// watchSize never reports a change. Each frame reads the size, and a frame is drawn every second.
+// watchSize never signals a change. Each frame reads the size, and a frame is drawn every second.
 func watchSize() (resized <-chan struct{}, stop func()) { return nil, func() {} }
 
 // prepareOutput makes the console interpret escape sequences.

@@ -13,14 +13,14 @@ import (
 // Options configure Run.
 type Options struct {
 	Ask      func() (*status.Status, error)
-	First    *status.Status // an earlier answer from Ask
-	In, Out  *os.File       // the terminal; if In is not a terminal, no keys are read
-	Interval time.Duration  // between two requests
+	First    *status.Status
+	In, Out  *os.File // the terminal; keys are read only if In is a terminal
+	Interval time.Duration
 	Colour   bool
 }
 
 // Run shows the edge until ctx ends or the user quits. If a request fails, Run shows the error on
-// the screen and asks the edge again.
+// the screen.
 func Run(ctx context.Context, o Options) error {
 	s, err := openScreen(o.In, o.Out)
 	if err != nil {
@@ -37,8 +37,8 @@ func Run(ctx context.Context, o Options) error {
 	return l.run(ctx, typed)
 }
 
-// readKeys sends typed keys. If the file supports no deadline (standard input), the last read lasts
-// until the process ends.
+// readKeys sends typed keys until done is closed. If the file does not support deadlines, the last
+// read may block until the process exits.
 func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	for {
 		b := make([]byte, 256)
@@ -54,7 +54,6 @@ func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	}
 }
 
-// answer is the edge's answer.
 type answer struct {
 	state    *status.Status
 	err      error
@@ -92,7 +91,7 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 	}
 }
 
-// ask asks the edge, unless a request is pending or the view is paused.
+// ask queries the edge, unless a request is pending or the view is paused.
 func (l *loop) ask() {
 	if l.asking || l.view.paused {
 		return

@@ -22,7 +22,7 @@ type desk struct {
 	panic atomic.Bool
 	stop  context.CancelFunc
 
-	before string   // the terminal's modes
+	before string   // the terminal's modes before Run
 	ended  chan any // the value with which Run has panicked, or nil
 }
 
@@ -57,7 +57,6 @@ func sit(t *testing.T, width, height int, colour bool) *desk {
 	return d
 }
 
-// until waits until wanted returns true for the screen.
 func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	d.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -71,7 +70,6 @@ func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	}
 }
 
-// shows waits until the screen shows all the given texts.
 func (d *desk) shows(what ...string) tty.View {
 	d.t.Helper()
 	return d.until(strings.Join(what, ", "), func(v *tty.View) bool { return showsAll(v, what) })
@@ -82,7 +80,7 @@ func showsAll(v *tty.View, what []string) bool {
 	return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// given checks that Run ends and that the terminal is back in its former modes.
+// given checks that Run ends and has restored the terminal's modes.
 func (d *desk) given() (panicked any) {
 	d.t.Helper()
 	select {
@@ -120,8 +118,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestRunKeys checks that typed keys take effect, and that the state is updated unless it is
-// paused.
+// TestRunKeys checks the effect of typed keys, and that the state is updated unless it is paused.
 func TestRunKeys(t *testing.T) {
 	d := sit(t, 100, 24, true)
 	d.shows("[1 Models 4 (1!)]", "> embed")
@@ -143,7 +140,7 @@ func TestRunKeys(t *testing.T) {
 	d.shows("77 in flight")
 }
 
-// TestRunResize checks that the screen follows the window's size, in both directions.
+// TestRunResize checks that the screen adapts to a larger and to a smaller window.
 func TestRunResize(t *testing.T) {
 	d := sit(t, 80, 24, true)
 	d.Type("2")
@@ -161,7 +158,7 @@ func TestRunResize(t *testing.T) {
 			want = append(want, "ENGINE", "gpu-29")
 		}
 		d.until("a frame of the new size, whole", func(v *tty.View) bool {
-			fits := !v.Wrapped && len(v.Lines) == size[1] // a frame of the old size may be drawn at first
+			fits := !v.Wrapped && len(v.Lines) == size[1] // the first frame may still have the old size
 			return fits && showsAll(v, want) && (size[1] == 4 || strings.Contains(v.Lines[size[1]-1], "q quit"))
 		})
 	}

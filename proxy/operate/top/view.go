@@ -7,13 +7,12 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// view is the content of the screen.
 type view struct {
 	state  *status.Status
 	tables []status.Table
-	failed error // why the newest request failed
+	failed error
 
-	table  int // the index of the shown table
+	table  int
 	paused bool
 }
 
@@ -23,7 +22,6 @@ func newView(s *status.Status) *view {
 	return v
 }
 
-// show takes over the edge's answer.
 func (v *view) show(s *status.Status, err error) {
 	if v.paused {
 		return
@@ -35,12 +33,12 @@ func (v *view) show(s *status.Status, err error) {
 	v.table = min(v.table, len(v.tables)-1)
 }
 
-// sequence matches the input of a key without a character, such as an arrow.
+// sequence matches the input from a key that is not a character, such as an arrow.
 var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|O.)?")
 
 const ctrlC = 3
 
-// press handles typed keys, and reports whether to quit. Unknown keys do nothing.
+// press handles typed keys, and reports whether to quit. It ignores unknown keys.
 func (v *view) press(typed []byte) (quit bool) {
 	for _, c := range sequence.ReplaceAll(typed, nil) {
 		switch {
@@ -57,5 +55,4 @@ func (v *view) press(typed []byte) (quit bool) {
 	return false
 }
 
-// age returns how old the shown state is.
 func (v *view) age(now time.Time) time.Duration { return now.Sub(v.state.Now) }
