@@ -14,13 +14,13 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// handedOver are the places of functions that pass a function to DetachOnClose.
+// handedOver lists the functions that are passed to DetachOnClose.
 var handedOver = map[string][]string{ // passed to DetachOnClose
 	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve", "proxy/request/websocket/socket.go Socket.run"},
 }
 
-// unserved lists the functions that run in commands other than serve, and in serve before it
-// accepts connections. A panic there ends the command and prints its stack.
+// unserved lists the functions that run in other commands, or before serve accepts connections. A
+// panic there ends the command and prints its stack.
 var unserved = map[string]bool{
 	"upstreams/engine/detect.go Discover":        true,
 	"proxy/tools/batch/batch.go run.all":         true,
@@ -30,8 +30,8 @@ var unserved = map[string]bool{
 	"proxy/operate/top/top.go loop.ask":          true, // a panic becomes Run's
 }
 
-// TestGoroutinesAreGuarded checks that all code of the edge that starts a goroutine, directly or
-// not, catches its panics under a place, and that each place is used.
+// TestGoroutinesAreGuarded checks that every goroutine catches panics under a place, and that each
+// place is used.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	s := readSources(t)
 	used, found := map[string]bool{}, 0
@@ -133,7 +133,7 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// places returns the places under which panics are caught in f and in all that f starts.
+// places returns the places under which f and everything that f starts catch panics.
 func (s *sources) places(t *testing.T, f function) (found []string) {
 	add := func(place, what string) {
 		switch {
@@ -167,7 +167,7 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 	return found
 }
 
-// started returns the place of `go guard.Once(place, f)` and `go guard.Loop(stop, place, f)`.
+// started returns the place in `go guard.Once(place, f)` or `go guard.Loop(stop, place, f)`.
 func (s *sources) started(pkg string, c *ast.CallExpr) string {
 	sel, ok := c.Fun.(*ast.SelectorExpr)
 	if ok && (sel.Sel.Name == "Once" || sel.Sel.Name == "Loop") {
@@ -176,8 +176,8 @@ func (s *sources) started(pkg string, c *ast.CallExpr) string {
 	return ""
 }
 
-// run returns the place of a function that starts with a Catch. The expression is a function
-// literal or a method's name.
+// run returns the place of a function that starts with a call of Catch. e is a function literal or
+// the name of a method.
 func (s *sources) run(pkg string, e ast.Expr) string {
 	var bodies []*ast.BlockStmt
 	switch e := e.(type) {
@@ -221,7 +221,6 @@ func (s *sources) handed(t *testing.T, name string) (place string) {
 	return place
 }
 
-// word returns the value of a constant.
 func (s *sources) word(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -11,40 +11,38 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place that panics stormPanics times within stormTime is in a storm. The storm is over once
-// calmTime has passed without a panic.
+// A place is in a storm after stormPanics panics within stormTime. The storm is over after calmTime
+// without a panic.
 const (
 	stormPanics = 10
 	stormTime   = 10 * time.Second
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine restarts grows from firstPause to lastPause. After a run of
-// steadyTime it is short again.
+// The pause before a goroutine restarts grows from firstPause to lastPause. If the goroutine ran
+// for at least steadyTime, the next pause is firstPause again.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	steadyTime = time.Minute
 )
 
-// Guard catches the panics of one edge. Any goroutine may call its methods. A nil Guard catches
-// nothing.
+// Guard catches panics in one edge. It is safe for concurrent use. A nil Guard catches nothing.
 type Guard struct {
 	log    atomic.Pointer[zap.Logger]
 	places map[string]*record
 }
 
-// record holds the panics at one place.
 type record struct {
 	panics atomic.Uint64
 
 	mu     sync.Mutex
 	newest [stormPanics]time.Time // a ring; next is the index of the oldest
 	next   int
-	storm  bool // panics were too frequent, and the place has not been calm since
+	storm  bool // panics were too frequent, and calmTime has not passed since
 }
 
-// New returns a Guard that knows every place of Places.
+// New returns a Guard for all places in Places.
 func New() *Guard {
 	g := &Guard{places: make(map[string]*record, len(places))}
 	for _, name := range places {
@@ -64,8 +62,7 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place that is in a storm, or "". A storm starts with ten panics within ten
-// seconds, and ends when the place has not panicked for thirty seconds.
+// Storm returns a place that is in a storm, or "".
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
 		if g.places[name].stormy(now) {
@@ -75,8 +72,8 @@ func (g *Guard) Storm(now time.Time) string {
 	return ""
 }
 
-// Catch must be deferred. It recovers from a panic, counts the panic for the place and calls after,
-// which may be nil. A panic in after is caught and counted, too.
+// Catch must be deferred. It recovers from a panic, counts the panic for the place, and calls
+// after, which may be nil. It also catches a panic in after.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -89,10 +86,10 @@ func (g *Guard) Catch(place string, after func()) {
 	}
 }
 
-// Once runs f. If f panics, only f ends.
+// Once runs f. A panic in f ends only f.
 func (g *Guard) Once(place string, f func()) { g.run(place, f) }
 
-// Loop runs f until it returns. After a panic it pauses and runs f again, unless stop is closed.
+// Loop runs f until it returns. After a panic, Loop pauses and runs f again, unless stop is closed.
 func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		begun := time.Now()
@@ -110,15 +107,13 @@ func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	}
 }
 
-// run runs f and reports whether f returned normally.
 func (g *Guard) run(place string, f func()) (whole bool) {
 	defer g.Catch(place, nil)
 	f()
 	return true
 }
 
-// countPanic counts a panic and logs it. It does not log the value, because it may contain a
-// client's text. It also catches a panic of the log.
+// countPanic does not log the value of the panic, because it may contain client text.
 func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {
@@ -150,8 +145,8 @@ func (r *record) stormy(now time.Time) bool {
 	return r.storm
 }
 
-// stack returns the stack of the running goroutine as functions and lines. Go's own stack traces
-// also print raw memory for each function, which may contain pieces of keys and prompts.
+// stack returns functions and lines. Go's stack traces also print raw memory, which may contain
+// parts of keys and prompts.
 func stack() string {
 	var at [64]uintptr
 	var b strings.Builder

@@ -16,8 +16,8 @@ import (
 
 const secret = "CANARY-guard"
 
-// TestCatch checks that a panic ends only the functions below Catch, and is counted for its place
-// and logged without its value. Panics in after and in the log are caught, too.
+// TestCatch checks that a panic ends only the functions below Catch, is counted for its place, and
+// is logged without its value. It also checks that panics in after and in the log are caught.
 func TestCatch(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New()
@@ -55,8 +55,8 @@ type panicking struct{}
 func (panicking) Write([]byte) (int, error) { panic(secret) }
 func (panicking) Sync() error               { return nil }
 
-// TestLoop checks that the pauses grow up to ten seconds, that a long run makes them short again,
-// and that the loop ends with f or with stop.
+// TestLoop checks that the pauses grow to ten seconds and are short again after a long run, and
+// that the loop ends when f returns or stop is closed.
 func TestLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, stop := guard.New(), make(chan struct{})
@@ -97,8 +97,8 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestStorm checks that ten panics at one place within ten seconds are a storm, and that it ends
-// after thirty calm seconds.
+// TestStorm checks that ten panics at one place within ten seconds are a storm, and that the storm
+// ends after thirty seconds without a panic.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()

@@ -4,13 +4,12 @@ package guard
 
 import "sync"
 
-// injected holds, for each guard, the points that must panic and how many times they still must.
 var injected = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
-// Inject makes the next calls of Point with this name panic, as many as times says.
+// Inject makes the next calls of Point for the given point panic.
 func (g *Guard) Inject(point string, times int) {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()
@@ -20,14 +19,14 @@ func (g *Guard) Inject(point string, times int) {
 	injected.times[g][point] = times
 }
 
-// Left returns how many injected panics a point has still to raise.
+// Left returns how many injected panics of a point have not happened yet.
 func (g *Guard) Left(point string) int {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()
 	return injected.times[g][point]
 }
 
-// Point panics if Inject has armed it.
+// Point panics if Inject has armed the given point.
 func (g *Guard) Point(point string) {
 	if g.take(point) {
 		panic("injected at " + point)

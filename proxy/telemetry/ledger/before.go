@@ -8,7 +8,6 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// condition is the state of the ledger file.
 type condition int
 
 const (
@@ -20,7 +19,7 @@ const (
 func conditionOf(err error) condition {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
-		return failing // the ledger cannot be read either
+		return failing // the ledger cannot even be read
 	}
 	var locked *LockedError
 	switch {
@@ -32,18 +31,18 @@ func conditionOf(err error) condition {
 	return failing
 }
 
-// before holds the rows that this process read from its predecessor's ledger while the predecessor
-// still had the lock.
+// before contains the rows that were read from the ledger while the previous process still held the
+// lock.
 type before struct {
 	mu   sync.Mutex
 	rows map[rowID]observe.Amount
-	file os.FileInfo // the file at the last read
+	file os.FileInfo
 }
 
 func (b *before) forget() { b.rows = nil }
 
-// add records rows from a file, and returns the usage in these rows that is new. It ignores days
-// that are no longer kept individually, because they were added while they were kept.
+// add returns the usage in rows that is new. Unless all is true, it ignores the sum of old days,
+// because this usage has already been added.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,13 +63,12 @@ func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow
 	return news
 }
 
-// differs reports whether the file has changed since the last read.
 func (b *before) differs(file os.FileInfo) bool {
 	was := b.file
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// of returns a key's usage between two days, both included, from the rows of models.
+// of returns a key's usage between two days, both included, from the rows with a model.
 func (b *before) of(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

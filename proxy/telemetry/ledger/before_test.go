@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow checks that usage that the previous process still counts while it drains is added
-// once, wherever its last line is cut.
+// TestFollow checks that usage that the previous process counts while it drains is added exactly
+// once, even if the last line is truncated.
 func TestFollow(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -43,7 +43,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // the last line is cut
+	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // the last line is truncated
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that an unreadable ledger of the previous process is a failure, not a wait.
+// TestUnreadable checks that an unreadable ledger of the previous process counts as a failure, and
+// not as waiting.
 func TestUnreadable(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -95,8 +96,9 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestFollowedSumIsWhatWasCounted runs rounds of two edges, one of which follows the other, in any
-// order, over days that stop being kept individually. Both edges report what was counted.
+// TestFollowedSumIsWhatWasCounted checks the sums of two edges, one of which follows the other,
+// over many days. It runs their rounds in any order. Both edges must report exactly what was
+// counted.
 func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path := test.TempDir() + "/l"

@@ -12,13 +12,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// deliverer delivers JSON lines to a sink. After an error it is unknown whether the sink has
-// received them.
+// deliverer delivers lines to a sink. After an error, it is unknown whether the sink has received
+// the lines.
 type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }
 
-// deliveryTime is the maximum time for one delivery.
 const deliveryTime = 5 * time.Second
 
 func newDeliverer(s *Sink) deliverer {
@@ -40,8 +39,7 @@ func dial(address string, within time.Duration) (net.Conn, error) {
 	return net.DialTimeout("tcp", address, min(within, deliveryTime))
 }
 
-// toFile appends to a file. It opens the file for each delivery, because an operator may move the
-// file away.
+// toFile opens its file for each delivery, because an operator may move the file away.
 type toFile string
 
 func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
@@ -56,7 +54,7 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	}()
 	var last [1]byte
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		// a failed write may have left an incomplete line
+		// An earlier write may have failed and left an incomplete line.
 		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' {
 			lines = append([]byte("\n"), lines...)
 		}
@@ -67,7 +65,6 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	return f.Sync()
 }
 
-// toURL posts to a URL.
 type toURL struct {
 	sink   *Sink
 	client fasthttp.HostClient
@@ -87,7 +84,7 @@ func (u *toURL) deliver(lines []byte, within time.Duration) error {
 	request.SetConnectionClose() // the next delivery may be hours away
 	err := u.client.DoTimeout(request, answer, within)
 	if err != nil {
-		return err // the request and the response may still be in use
+		return err // the client may still use the request and the response
 	}
 	status := answer.StatusCode()
 	fasthttp.ReleaseRequest(request)

@@ -17,20 +17,19 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Export sends the ledger's rows to a sink. A row holds all usage of its day, as in the ledger, so
-// a sink may get a row twice. The sink keeps the last row of each id. Acknowledged rows are kept in
-// a file with the same format next to the ledger. An export resumes from that file, even after a
-// crash. While a sink is unreachable, only the last row of each id waits for it.
+// Export sends the ledger's rows to a sink. A row has the total usage of its day. A sink may
+// receive a row twice and must use the last row of each id. Acknowledged rows are stored in a file
+// next to the ledger. An export resumes from this file.
 type Export struct {
 	sink Sink
 	to   deliverer
-	file file // the acknowledged rows
+	file file
 	log  *zap.Logger
 	now  func() time.Time
 
 	usage   *observe.Usage
-	acked   map[rowID]observe.Amount // nil until the file was read
-	failing bool                     // the last logged state
+	acked   map[rowID]observe.Amount // nil until the file has been read
+	failing bool
 
 	ok, failed *metrics.Counter
 
@@ -53,8 +52,8 @@ func (s *Sink) place() string {
 	return s.URL
 }
 
-// shown returns the sink's file, or its URL without possible secrets. Webhooks have secrets in
-// their paths.
+// shown returns the sink's name for the log. It omits the path of a URL, because webhook URLs
+// contain secrets in the path.
 func (s *Sink) shown() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
@@ -63,7 +62,6 @@ func (s *Sink) shown() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// exportedRow is a row in the format that a sink gets.
 type exportedRow struct {
 	// ID consists of the edge, the day, the key, and the model or end user. If two rows have the
 	// same id, the row with more calls counts.
@@ -72,7 +70,6 @@ type exportedRow struct {
 	Row
 }
 
-// rowsAtOnce is the maximum number of rows in one delivery.
 const rowsAtOnce = 500
 
 func newExport(o *Options, n int) *Export {
@@ -89,7 +86,7 @@ func newExport(o *Options, n int) *Export {
 	return x
 }
 
-// Behind returns how long rows have been waiting for the sink.
+// Behind returns how long the oldest pending row has been waiting for the sink.
 func (x *Export) Behind() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -99,7 +96,7 @@ func (x *Export) Behind() time.Duration {
 	return max(0, x.now().Sub(x.since))
 }
 
-// add adds changed rows, and sets the header of the ledger that counts them.
+// add adds changed rows, and sets the header of the ledger to which they belong.
 func (x *Export) add(h header, rows []observe.UsageRow) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -132,16 +129,15 @@ func (x *Export) Run(ctx context.Context) {
 	}
 }
 
-// Close exports the remaining rows in a single attempt, and closes the file. Run must have ended.
+// Close makes one attempt to export the remaining rows. Run must have ended.
 func (x *Export) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// the ledger keeps the remaining rows, and the next process sends them
+	// Remaining rows are in the ledger, and the next process exports them.
 	_ = x.round(ctx, time.Second)
 	return x.file.close()
 }
 
-// round sends all pending rows, and records the outcome.
 func (x *Export) round(ctx context.Context, within time.Duration) error {
 	err := x.open()
 	for err == nil && ctx.Err() == nil {
@@ -168,8 +164,6 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// open reads the acknowledged rows, once the ledger is open, and adds all other rows to the pending
-// rows.
 func (x *Export) open() error {
 	x.mu.Lock()
 	h := x.header
@@ -183,7 +177,7 @@ func (x *Export) open() error {
 			return err
 		}
 		acked := map[rowID]observe.Amount{}
-		if c.header.Edge == h.Edge { // acknowledgements of another ledger do not count
+		if c.header.Edge == h.Edge { // ignores the acknowledgements of another ledger
 			for i := range c.rows {
 				acked[idOf(&c.rows[i])] = c.rows[i].Amount
 			}
@@ -196,7 +190,6 @@ func (x *Export) open() error {
 	return x.rewrite()
 }
 
-// next returns some rows that the sink has not acknowledged.
 func (x *Export) next() (rows []observe.UsageRow, h header) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -212,7 +205,6 @@ func (x *Export) next() (rows []observe.UsageRow, h header) {
 	return rows, x.header
 }
 
-// acknowledge records that the sink has received rows.
 func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	var lines []byte
 	x.mu.Lock()
@@ -232,7 +224,6 @@ func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	return x.file.write(lines)
 }
 
-// rewrite rewrites all acknowledged rows, without the days that the usage counters no longer keep.
 func (x *Export) rewrite() error {
 	oldest := observe.DayOf(x.now()) - observe.UsageDays
 	for id := range x.acked {
@@ -247,7 +238,6 @@ func (x *Export) rewrite() error {
 	})
 }
 
-// linesOf returns rows as JSON lines.
 func linesOf(edge string, rows []observe.UsageRow) []byte {
 	var out []byte
 	for i := range rows {

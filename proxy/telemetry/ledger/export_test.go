@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// taker is a sink that keeps the last row of each id, and may fail before or after it has kept the
+// taker is a sink that stores the last row of each id. It may fail before or after it stores the
 // rows.
 type taker struct {
 	rows  map[string]exportedRow
@@ -50,7 +50,6 @@ func (s *taker) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
-// total returns the summed usage in rows of models.
 func (s *taker) total() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User == "" {
@@ -60,7 +59,6 @@ func (s *taker) total() (sum observe.Amount) {
 	return sum
 }
 
-// ofUsers returns the summed usage in rows of end users.
 func (s *taker) ofUsers() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User != "" && r.Model == "" {
@@ -89,9 +87,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 
 func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
 
-// TestExportIsWhatWasCounted checks that the sink finally has the counted usage, no matter how the
-// sink fails and how edges end. A restarted edge must not send a row again that the sink has
-// acknowledged.
+// TestExportIsWhatWasCounted checks that the sink receives all counted usage, however the sink
+// fails and edges end. A restarted edge must not send acknowledged rows again.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -114,7 +111,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				e.now = now
-			case 1: // the disk has all rows, and the sink has the rows that it received
+			case 1: // the edge ends; the disk has all rows, the sink only some
 				if err := e.round(); err != nil {
 					t.Fatal(err)
 				}
@@ -152,8 +149,8 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestExportToFile checks that the file gets the lines of each delivery, that a delivery after a
-// truncated line starts a new line, and that the file may be moved away.
+// TestExportToFile checks that the file receives the lines of each delivery, that a delivery after
+// a truncated line starts on a new line, and that an operator may move the file away.
 func TestExportToFile(t *testing.T) {
 	path := tempLedger(t)
 	out := filepath.Join(filepath.Dir(path), "out.jsonl")
@@ -193,8 +190,8 @@ func TestExportToFile(t *testing.T) {
 	}
 }
 
-// TestExportToURL checks that an absent, refusing or hanging sink causes an error, and gets all
-// rows once it accepts rows again.
+// TestExportToURL checks that a failing sink causes an error, and that the sink receives all rows
+// after it has recovered.
 func TestExportToURL(t *testing.T) {
 	sink := &taker{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
 	var status atomic.Int64

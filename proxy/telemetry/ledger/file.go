@@ -12,30 +12,29 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// LockedError is the error for a ledger that another edge is writing.
+// LockedError means that another edge writes the ledger.
 type LockedError struct{ Path string }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("ledger: another edge writes %s: give each edge a ledger of its own", e.Path)
 }
 
-// file is the ledger on disk. Only one goroutine uses it.
+// file is the ledger on disk. It is not safe for concurrent use.
 type file struct {
 	path   string
 	lock   *os.File
-	f      *os.File // nil until it is opened
+	f      *os.File // nil until the file is open
 	header header
 	size   int64 // length of the complete lines
-	small  int64 // the size after the last rewrite
+	small  int64 // size after the last rewrite
 }
 
-// growth is how many bytes a file may grow beyond four times its size after the last rewrite,
-// before it is rewritten.
+// A file is rewritten when it is growth bytes larger than four times its size after the last
+// rewrite.
 const growth = 16 << 20
 
-// Check returns an error if the file at a path exists but was not written by an edge as its ledger.
-// It returns nil if there is no file. It also returns nil if the path cannot be read now, because
-// Run tries again.
+// Check returns an error if the file at a path is not the ledger of an edge. If there is no file,
+// or the file cannot be read now, Check returns nil, because Run tries again.
 func Check(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -52,8 +51,8 @@ func Check(path string) error {
 	return foreign(path, err)
 }
 
-// foreign adds the file's path and a remedy to the error for a file that is not a ledger. For other
-// errors it returns nil.
+// foreign adds a remedy to the error for a file that is not a ledger. For other errors it returns
+// nil.
 func foreign(path string, err error) error {
 	if !errors.Is(err, errForeign) {
 		return nil
@@ -61,7 +60,6 @@ func foreign(path string, err error) error {
 	return fmt.Errorf("%s is %w; name a file that is not there yet, or move this one away", path, err)
 }
 
-// firstLine is a reader that ends after the first line.
 type firstLine struct {
 	from  io.Reader
 	ended bool
@@ -78,8 +76,8 @@ func (r *firstLine) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// open takes the lock and reads the ledger. It creates only the lock file. If the file is foreign,
-// it creates no file at all.
+// open acquires the lock and reads the ledger. It creates no file except the lock file. If the file
+// at the path is not a ledger, open does not even create the lock file.
 func (f *file) open() (content, error) {
 	if err := Check(f.path); err != nil {
 		return content{}, fmt.Errorf("ledger: %w", err)
@@ -117,7 +115,7 @@ func (f *file) takeLock() error {
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may only mean that there is no lock file yet
+			return err // readErr may mean only that there is no lock file yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {
@@ -131,7 +129,6 @@ func (f *file) takeLock() error {
 	return nil
 }
 
-// rewrite replaces the ledger with a file that holds these rows.
 func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	name := f.path + ".new"
 	next, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -173,7 +170,7 @@ func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	return nil
 }
 
-// syncFolder makes a new file name durable, if the system supports that.
+// syncFolder makes a new file name durable, if the system supports it.
 func syncFolder(path string) {
 	if dir, err := os.Open(path); err == nil {
 		_ = dir.Sync()
@@ -181,11 +178,10 @@ func syncFolder(path string) {
 	}
 }
 
-// grown reports whether the file should be rewritten.
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
-// write appends lines and syncs them. After a failed write it truncates the file to the complete
-// lines. If that fails, too, the next write overwrites the incomplete line.
+// write appends lines and syncs the file. If this fails, write truncates the file to the complete
+// lines. If truncating also fails, the next write overwrites the incomplete line.
 func (f *file) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {

@@ -19,49 +19,47 @@ import (
 
 // Options configure a ledger.
 type Options struct {
-	Path  string // empty: rows are only exported
+	Path  string // if empty, rows are only exported
 	Usage *observe.Usage
-	// Wait lets Open follow a ledger that another edge still writes, until that edge ends. If Wait
-	// is false, Open refuses such a ledger.
+	// If Wait is true, Open follows a ledger that another edge still writes.
 	Wait bool
-	// Restored is called with newly read usage that other processes have counted, after that usage
-	// was added to Usage. Open does not call Restored.
+	// Restored is called with newly read usage from other processes, after this usage has been
+	// added to Usage. Open does not call Restored.
 	Restored func(rows []observe.UsageRow)
 
-	// Sinks get the changed rows once a second, with the name of the edge that counts them. A sink
-	// must not block.
+	// Sinks receive the changed rows once a second, with the edge's name. A sink must not block.
 	Sinks []func(edge string, rows []observe.UsageRow)
-	// Exports get the same rows, and resume after the last acknowledged row. Exports need Path.
+	// Exports resume after the last acknowledged row. They require Path.
 	Exports []Sink
 
 	Metrics *metrics.Set
 	Log     *zap.Logger
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time // nil means time.Now
 }
 
-// Ledger keeps usage on disk. Only one goroutine may use Run and Close.
+// Ledger stores usage on disk. Run and Close must not be called concurrently.
 type Ledger struct {
 	o       Options
 	file    file
-	opened  bool                       // locked and read, with its rows added to usage
-	handed  bool                       // the sinks have received the pending rows
+	opened  bool                       // the file is locked and its rows have been added to Usage
+	handed  bool                       // the sinks have already received the pending rows
 	pending map[rowID]observe.UsageRow // rows that are not on disk yet
-	day     int64                      // the day of the last round
-	logged  condition                  // the last logged state
+	day     int64
+	logged  condition
 	exports []*Export
 	before  before
 
 	rounds, failed, bad *metrics.Counter
-	behind              atomic.Int64 // start of the oldest wait, Unix nanoseconds; 0: none
+	behind              atomic.Int64 // since when the oldest pending row has been waiting, in Unix nanoseconds, or 0
 }
 
-// period is the interval at which rows are written. A killed edge loses at most the usage of one
-// period.
+// period is the interval of the rounds. If the edge is killed, at most the usage of one period is
+// lost.
 const period = time.Second
 
-// Open opens an edge's ledger and adds its contents to usage. Open fails if another edge writes the
-// ledger, or if the file is not a ledger. A disk that cannot be used now is not an error, because
-// Run tries again.
+// Open opens an edge's ledger and adds its contents to Usage. It fails if another edge writes the
+// ledger (unless Wait is set), or if the file is not a ledger. An unusable disk is not an error,
+// because Run tries again.
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -101,14 +99,14 @@ func Open(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Edge returns the name under which other edges know this ledger's rows. It returns "" until the
-// ledger is open.
+// Edge returns the name under which other edges of a fleet know this ledger's rows. Until the
+// ledger is open, it returns "".
 func (l *Ledger) Edge() string { return l.file.header.Edge }
 
 // Exports returns the exports. Each must run in its own goroutine.
 func (l *Ledger) Exports() []*Export { return l.exports }
 
-// Unsaved returns how long rows have been waiting for the disk.
+// Unsaved returns how long the oldest pending row has been waiting for the disk.
 func (l *Ledger) Unsaved() time.Duration {
 	at := l.behind.Load()
 	if at == 0 {
@@ -117,7 +115,6 @@ func (l *Ledger) Unsaved() time.Duration {
 	return max(0, l.o.Now().Sub(time.Unix(0, at)))
 }
 
-// open reads the ledger and rewrites it.
 func (l *Ledger) open() error {
 	if !l.opened {
 		c, err := l.file.open()
@@ -133,7 +130,6 @@ func (l *Ledger) open() error {
 	return l.rewrite()
 }
 
-// adopt loads the file's contents.
 func (l *Ledger) adopt(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
@@ -177,7 +173,7 @@ func (l *Ledger) follow() error {
 		return err
 	}
 	defer in.Close()
-	c, err := read(in) // a truncated last line is still being written
+	c, err := read(in) // an incomplete last line is still being written
 	if err != nil {
 		return err
 	}
@@ -186,9 +182,8 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds usage that is in a file but not in the counters. It adds rows of end users only if
-// all is true. The reason is that the row of a user who drops out of the list starts again with
-// fewer calls.
+// inherit adds usage that the previous process has written. It adds rows of end users only if all
+// is true, because the row of a user who was dropped and listed again starts with fewer calls.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -204,14 +199,12 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns a key's usage between two days, both included, according to a ledger that was
-// opened late. The usage was counted by other processes, or by this process before its ledger had a
-// name.
+// Inherited returns a key's usage between two days, as far as this process has not counted it under
+// its ledger's name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }
 
-// rewrite rewrites all rows.
 func (l *Ledger) rewrite() error {
 	l.collect()
 	if err := l.file.rewrite(l.o.Usage.Rows); err != nil {
@@ -222,8 +215,8 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collect collects the changed rows. Sinks get these rows once the ledger is open, because only
-// then does each row hold all known usage of its day.
+// collect passes rows to the sinks only when the ledger is open. Before that, the rows lack the
+// usage of earlier processes.
 func (l *Ledger) collect() {
 	var rows []observe.UsageRow
 	l.o.Usage.Changed(func(r observe.UsageRow) {
@@ -258,7 +251,6 @@ func (l *Ledger) Run(ctx context.Context) {
 	}
 }
 
-// round writes the rows that have changed since the last round.
 func (l *Ledger) round() error {
 	l.collect()
 	if l.o.Path == "" {
@@ -287,7 +279,6 @@ func (l *Ledger) round() error {
 	return nil
 }
 
-// countRound counts the outcome of a round, and logs it when it changes.
 func (l *Ledger) countRound(err error) {
 	if l.o.Path == "" {
 		return
@@ -299,7 +290,7 @@ func (l *Ledger) countRound(err error) {
 		l.behind.Store(0)
 	case failing:
 		l.failed.Inc()
-	case waiting: // counts as neither a success nor a failure
+	case waiting: // waiting is neither a success nor a failure
 	}
 	if is == l.logged {
 		return

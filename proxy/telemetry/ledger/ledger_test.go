@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// edge is an edge's usage and its ledger, with a clock that the test sets.
+// edge has the usage and the ledger of an edge, and a clock that the test sets.
 type edge struct {
 	*Ledger
 	calls *observe.Calls
@@ -70,7 +70,7 @@ func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now
 
 func tempLedger(t testing.TB) string { return filepath.Join(t.TempDir(), "usage.ledger") }
 
-// TestRestart checks that counted usage survives an orderly end and a kill, except for usage after
+// TestRestart checks that usage survives an orderly end, and that a kill loses only the usage after
 // the last round.
 func TestRestart(t *testing.T) {
 	path := tempLedger(t)
@@ -105,7 +105,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDays checks that days that are no longer kept stay in the total, even after restarts.
+// TestDays checks that the total includes days that are no longer stored individually, even after
+// restarts.
 func TestDays(t *testing.T) {
 	path, now := tempLedger(t), noon
 	const days, restarts = 80, 7
@@ -137,8 +138,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestCut truncates the file at any byte, as a kill does. It checks that reading the file gives a
-// state that was written, and that the ledger continues from this state.
+// TestCut truncates the file at every byte, as a kill might. It checks that reading the file
+// returns a state that was written, and that the ledger continues from this state.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -154,7 +155,7 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bytes.IndexByte(whole, '\n') + 1
-	for end := first; end <= len(whole); end += 13 { // at many places within lines
+	for end := first; end <= len(whole); end += 13 { // at many offsets within lines
 		if err := os.WriteFile(path, whole[:end], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +177,7 @@ func TestCut(t *testing.T) {
 }
 
 // TestChangedLine checks that a changed line is skipped and counted, and that the next line of the
-// same row contains all of the row's usage.
+// same row contains the row's whole usage.
 func TestChangedLine(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -203,8 +204,8 @@ func TestChangedLine(t *testing.T) {
 	}
 }
 
-// TestLocked checks that a ledger refuses a second edge, and that an edge that takes over waits and
-// adds the first edge's usage.
+// TestLocked checks that a second edge cannot open a ledger, and that an edge that takes over waits
+// and adds the first edge's usage.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -247,7 +248,8 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestForeignFile checks that a file that no edge has written is neither read nor overwritten.
+// TestForeignFile checks that a file that was not written by an edge is neither read nor
+// overwritten.
 func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
@@ -277,8 +279,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheck checks that Check refuses anything but a file, and accepts a ledger, an empty file and
-// a missing one, without creating anything.
+// TestCheck checks that Check accepts a ledger, an empty file and a missing file, and refuses
+// anything else. It creates nothing.
 func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
@@ -305,8 +307,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNoDisk checks that a ledger whose folder is missing waits, reports that, and is written as
-// soon as possible.
+// TestNoDisk checks that a ledger whose folder is missing waits, reports the problem, and is
+// written as soon as the folder exists.
 func TestNoDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
 	e := mustOpen(t, path, noon)
@@ -362,9 +364,9 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// TestSumIsWhatWasCounted starts and ends edges in several ways, runs their rounds in any order,
-// and cuts off the end of the file. The ledger holds what was counted up to some round and, after
-// an orderly end, all that was counted.
+// TestSumIsWhatWasCounted starts and ends edges in different ways, runs their rounds in any order,
+// and truncates the file. The ledger must contain everything that was counted before one of the
+// rounds. After an orderly end, it must contain everything.
 func TestSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -410,8 +412,8 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestLinesHoldNames checks that lines hold configured names and numbers, and that reading them
-// returns what was written.
+// TestLinesHoldNames checks that lines contain only configured names and numbers, and that reading
+// them returns what was written.
 func TestLinesHoldNames(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -458,8 +460,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestForgedLines checks that lines that no edge can have counted are skipped, even with a valid
-// checksum.
+// TestForgedLines checks that lines with impossible values are skipped, even if their checksum is
+// valid.
 func TestForgedLines(t *testing.T) {
 	var text []byte
 	text = appendLine(text, header{Format: format, Version: version})
@@ -484,9 +486,8 @@ func TestForgedLines(t *testing.T) {
 	}
 }
 
-// TestEndUsers checks that rows of end users are kept beside the rows of their key, and do not
-// count as the key's own. An edge of an older version treats the rows of end users as changed
-// lines.
+// TestEndUsers checks that rows of end users are not counted in addition to the rows of their key.
+// An edge of an older version must treat them as changed lines.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

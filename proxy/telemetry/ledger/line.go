@@ -15,7 +15,6 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// header is the first line of a ledger.
 type header struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
@@ -30,14 +29,13 @@ const (
 
 // Row is a row in the format of the file.
 type Row struct {
-	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
+	Day   string `json:"day"` // 2026-01-31, in UTC; empty for the sum of all days that are not stored individually
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
-	User  string `json:"user,omitempty"` // a keyed hash, in place of a model
+	User  string `json:"user,omitempty"` // a keyed hash; such a row has no model
 	observe.Amount
 }
 
-// rowOf returns a row in the format of the file.
 func rowOf(r *observe.UsageRow) Row {
 	out := Row{Key: r.Key, Model: r.Model, User: r.User, Amount: r.Amount}
 	if r.Day != observe.DayBefore {
@@ -46,11 +44,10 @@ func rowOf(r *observe.UsageRow) Row {
 	return out
 }
 
-// mostCounted is more than an edge can count in its lifetime. Sums of larger numbers would
-// overflow, and a key with negative usage would get its whole budget back.
+// mostCounted is more than an edge can count in its lifetime. Larger sums could overflow, and a key
+// with negative usage could use its whole budget again.
 const mostCounted = 1 << 53
 
-// usage converts the row to the type that observe.Usage counts.
 func (r *Row) usage() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
 	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
@@ -65,11 +62,9 @@ func (r *Row) usage() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userMark is the prefix of the lines of end users. It makes an edge of an older version skip these
-// lines. Without it, such an edge would mistake them for other rows of their keys.
+// userMark is the prefix of lines about end users. An edge of an older version skips these lines.
 const userMark = "u"
 
-// appendLine appends a line with its checksum.
 func appendLine(dst []byte, v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -84,9 +79,8 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine parses a line from appendLine, without the line end, into the value that into points
-// to. If parseLine returns errLine, the value has the members that could be read, so that a warning
-// can name the row.
+// parseLine parses a line from appendLine, without the line end. If it returns errLine, into
+// contains the members that could be read, so that a warning can name the row.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
 	var want [4]byte
@@ -101,10 +95,9 @@ func parseLine(line []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// mostLost is the maximum number of lost rows that a warning names.
 const mostLost = 10
 
-// String returns the row's name for operators.
+// String describes the row for operators.
 func (id rowID) String() string {
 	day, of := "the days before", ""
 	if id.day != observe.DayBefore {
@@ -119,26 +112,24 @@ func (id rowID) String() string {
 	return "key " + id.key + of + ", " + day
 }
 
-// maxLine is the maximum length of a line, far longer than any line that an edge writes.
 const maxLine = 64 << 10
 
-// content is the content of a file.
 type content struct {
 	header header
 	rows   []observe.UsageRow // one for each day
-	good   int64              // length up to the end of the last complete line
+	good   int64              // length of the file up to the end of the last complete line
 	torn   bool               // a truncated line follows the last complete line
-	bad    int                // number of skipped lines
-	lost   []rowID            // rows of which only skipped lines remain, if they could be read
-	// emptied reports that the file was a ledger and is empty now.
+	bad    int
+	lost   []rowID // rows all of whose lines were skipped, as far as their names could be read
+	// emptied is true if the file was once a ledger and is empty now.
 	emptied bool
 }
 
-// errForeign is the error for a file that no edge has written.
+// errForeign means that the file was not written by an edge.
 var errForeign = errors.New("not the ledger of a penstock")
 
-// read reads a ledger. It refuses a file that does not start like a ledger, so that no other file
-// is ever overwritten.
+// read reads a ledger. It refuses a file that does not start like a ledger, so that the edge never
+// overwrites another file.
 func read(from io.Reader) (c content, err error) {
 	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
 	for {
@@ -189,7 +180,6 @@ func (c *content) add(line []byte, at map[rowID]int) {
 	c.rows = append(c.rows, row)
 }
 
-// rowID identifies a row.
 type rowID struct {
 	key, model, user string
 	day              int64

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// warnings opens the ledger and returns the log.
+// warnings opens the ledger and returns the logged warnings.
 func warnings(t *testing.T, path string) string {
 	t.Helper()
 	core, logs := observer.New(zapcore.WarnLevel)
@@ -70,7 +70,7 @@ func TestLossIsNamed(t *testing.T) {
 	}
 }
 
-// warningsOf is warnings for a ledger with the given text.
+// warningsOf does the same as warnings for a ledger with the given text.
 func warningsOf(t *testing.T, path string, text []byte) string {
 	t.Helper()
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -79,8 +79,8 @@ func warningsOf(t *testing.T, path string, text []byte) string {
 	return warnings(t, path)
 }
 
-// TestFolderWithoutRights checks that the error names the missing right, and not the lock that
-// could not be created.
+// TestFolderWithoutRights checks that the error names the missing permission, and not the lock file
+// that could not be created.
 func TestFolderWithoutRights(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")

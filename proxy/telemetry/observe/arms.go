@@ -6,16 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// For each arm of a model, and for the upstreams without an arm, the edge keeps the data for a
-// comparison: counts, and the spreads of the answers that the arm gave to its own calls at the
-// first attempt. If a call is redirected to another arm, that arm counts only the end of the call,
-// because redirected calls are not a fair sample.
+// The edge counts the calls of each arm of a model, and of the upstreams without an arm. It
+// measures the answers to calls that were assigned to the arm, if the first attempt succeeded. For
+// a call that was redirected to the arm, it counts only the end, because redirected calls are not a
+// fair sample.
 
-// Spread counts values by size. Each element has the number of a bucket and its count. The elements
-// are sorted by bucket.
+// Spread counts values by size. Each element is a bucket and its count, sorted by bucket.
 type Spread [][2]uint64
 
-// A spread has 16 buckets per octave, each 4.4 % wide, from 2^-14, which is 61 µs, to 2^20.
+// A Spread has 16 buckets per octave, each 4.4 % wide. They range from 2^-14 (61 µs) to 2^20.
 const (
 	perOctave    = 16
 	lowestOctave = -14
@@ -25,7 +24,7 @@ const (
 // BucketWidth is the width of a bucket, in natural logarithms.
 const BucketWidth = math.Ln2 / perOctave
 
-// Middle returns the value that represents a bucket.
+// Middle returns the geometric middle of a bucket.
 func Middle(bucket uint64) float64 {
 	return math.Exp2((float64(bucket)+0.5)/perOctave + lowestOctave)
 }
@@ -58,7 +57,6 @@ func (s Spread) Since(earlier Spread) (out Spread) {
 	return out
 }
 
-// spread is a Spread to which values can be added.
 type spread [buckets]atomic.Uint32
 
 func (s *spread) add(v float64) {
@@ -77,13 +75,13 @@ func (s *spread) read() Spread {
 	return out
 }
 
-// Arm holds an edge's counts of an arm's calls since the edge's start.
+// Arm counts an arm's calls since the edge started.
 type Arm struct {
-	Name    string `json:"arm"` // NoArm: the upstreams without an arm
+	Name    string `json:"arm"` // NoArm for the upstreams without an arm
 	Calls   uint64 `json:"calls"`
-	Failed  uint64 `json:"failed"`  // failed at the arm's upstreams, even if answered elsewhere
-	Refused uint64 `json:"refused"` // no slot was free, or no upstream took calls
-	Left    uint64 `json:"left"`    // the client disconnected
+	Failed  uint64 `json:"failed"`  // failed at the arm's upstreams, even if another arm answered
+	Refused uint64 `json:"refused"` // no slot was free, or no upstream accepted calls
+	Left    uint64 `json:"left"`
 
 	TTFT   Spread `json:"ttft_seconds"` // from sending a request to the first event of its stream
 	Speed  Spread `json:"tokens_per_second"`
@@ -92,10 +90,10 @@ type Arm struct {
 	Finish map[string]uint64 `json:"finish_reasons"`
 }
 
-// Finishes are the ways in which a chat answer ends.
+// Finishes lists the finish reasons of the chat dialect.
 var Finishes = [...]string{"stop", "length", "tool_calls", "content_filter"}
 
-// ModelArms holds the counts of a model's arms.
+// ModelArms contains the counts of a model's arms.
 type ModelArms struct {
 	Model string `json:"model"`
 	Arms  []Arm  `json:"arms"` // the upstreams without an arm come first
@@ -113,17 +111,16 @@ func (a *Arm) Since(b *Arm) Arm {
 	}
 }
 
-// armStats holds the counters of an arm.
 type armStats struct {
-	ended, missed                atomic.Int64 // ended at the arm; its own calls that ended elsewhere
+	ended, missed                atomic.Int64 // calls that ended at the arm, and calls of the arm that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
 	ttft, speed, length          spread
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
-// count counts a call that was meant for the arm, no matter where it ended. A request that the arm
-// refuses counts as the arm's failure only if another arm answers it. Otherwise the request is at
-// fault, or it was changed before it reached the arm.
+// count counts a call that was assigned to the arm. If an engine of the arm refuses a request, this
+// counts as a failure of the arm only if another arm answers the request. Otherwise the request may
+// be at fault.
 func (a *armStats) count(r *Record, took float64) {
 	name, tried, rejected := r.ownArm(), false, false
 	a.calls.Add(1)
@@ -151,7 +148,6 @@ func (a *armStats) count(r *Record, took float64) {
 	}
 }
 
-// answered records an answer from the arm.
 func (a *armStats) answered(r *Record, took float64) {
 	if r.Stream {
 		a.ttft.add(r.UpstreamTTFT.Seconds())
@@ -163,7 +159,7 @@ func (a *armStats) answered(r *Record, took float64) {
 	generated := r.CompletionTokens
 	if r.Stream {
 		took -= r.TTFT.Seconds()
-		generated-- // the first token does not count
+		generated-- // does not count the first token
 	} else {
 		took -= r.Queue.Seconds()
 	}
@@ -172,12 +168,11 @@ func (a *armStats) answered(r *Record, took float64) {
 	}
 }
 
-// foundNoRoom reports whether a call ended before any upstream was asked, because none had room.
+// foundNoRoom reports whether a call ended without an attempt because no upstream had a free slot.
 func (r *Record) foundNoRoom() bool {
 	return r.Attempts == 0 && (r.Outcome == Limited || r.Outcome == NoRoute)
 }
 
-// ownArm returns the arm that a call was meant for.
 func (r *Record) ownArm() string {
 	if r.MissedArm != "" {
 		return r.MissedArm
@@ -185,12 +180,12 @@ func (r *Record) ownArm() string {
 	return r.Arm
 }
 
-// arm returns the stats of a model's arm. The stats of an unconfigured model are discarded.
+// arm returns the statistics of a model's arm. If the model is not configured, they are discarded.
 func (s *series) arm(model, name string) *armStats {
 	return entryOf(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
 }
 
-// ArmsOf returns the counts of a model's arms; the upstreams without an arm come first.
+// ArmsOf returns the counts of a model's arms. The upstreams without an arm come first.
 func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	out := ModelArms{Model: model}
 	for _, name := range slices.Insert(arms, 0, NoArm) {
@@ -207,8 +202,8 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns three counts: the model's calls that ended at the arm, the calls meant for the arm
-// that ended elsewhere, and the calls meant for the arm that it refused or had no slot for.
+// OfArm returns how many calls ended at the arm, how many calls of the arm ended elsewhere, and how
+// many calls of the arm were refused or found no slot.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

@@ -9,14 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestArmsCount checks that a call counts for the arm that it was meant for, no matter how it
-// ended, and that only the arm's answers at the first attempt are measured.
+// TestArmsCount checks that a call counts for the arm to which it was assigned, and that only
+// answers to first attempts are measured.
 func TestArmsCount(t *testing.T) {
 	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
 	rejected := []FailedAttempt{{Upstream: "a", Arm: "new", Rejected: true}}
 	for name, c := range map[string]struct {
 		change func(r *Record)
-		want   string // of the arm: calls failed refused left, values of TTFT, speed and length
+		want   string // counts of the arm: calls, failed, refused, left; number of TTFT, speed and length values
 	}{
 		"an answer":                {func(*Record) {}, "1 0 0 0, 1 1 1"},
 		"whole":                    {func(r *Record) { r.Stream, r.UpstreamTTFT = false, 0 }, "1 0 0 0, 0 1 1"},
@@ -78,7 +78,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestArmsCostNothing checks that a call of a model without arms does no work for arms.
+// TestArmsCostNothing checks that a call of a model without arms costs nothing for arms.
 func TestArmsCostNothing(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	r, now := good("m", "a"), time.Now()

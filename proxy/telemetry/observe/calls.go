@@ -11,24 +11,24 @@ import (
 	"penstock/config/instant"
 )
 
-// Calls counts finished calls, writes their access lines and keeps the newest calls. It is safe for
-// concurrent use.
+// Calls counts finished calls, writes their access lines and stores the newest calls. It is safe
+// for concurrent use.
 type Calls struct {
 	log    accessLog
-	access atomic.Bool // whether access lines are written
+	access atomic.Bool
 
 	series   *series
 	finished *metrics.Counter
 	inflight atomic.Int64
 	begun    time.Time
 
-	// Recent holds the newest calls and refusals, for the status page.
+	// Recent stores the newest calls and refusals, for the status page.
 	Recent *Recent
-	// Usage counts the usage of models by keys.
+	// Usage counts usage by key and model.
 	Usage *Usage
 }
 
-// NewCalls registers the edge's own metrics in set. l configures the access lines in log.
+// NewCalls registers the edge's metrics in set, and writes access lines to log.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
 		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
@@ -40,30 +40,28 @@ func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	return c
 }
 
-// SetLog applies the log settings of a reload: it turns access lines on or off, and sets the level
-// of the whole log. The format of the lines does not change.
+// SetLog applies the log settings of a reload, except the format of the lines.
 func (c *Calls) SetLog(l config.Log) {
 	c.access.Store(l.Access)
 	c.log.setLevel(l.Level)
 }
 
-// Begin counts a call as in flight until Finish.
+// Begin counts a call as in flight until Finish is called.
 func (c *Calls) Begin() { c.inflight.Add(1) }
 
-// InFlight returns how many calls are between Begin and Finish.
+// InFlight returns the number of calls between Begin and Finish.
 func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 
-// Finished returns how many calls have ended since the start.
+// Finished returns the number of calls that have ended since the edge started.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured sets which models, upstreams and keys the configuration names now. Other series are
-// dropped. A call whose model was removed is counted under "-", and a call whose key was removed
-// under "other".
+// Configured sets the names in the configuration. Series with other names are dropped. A call whose
+// model was removed is counted under "-", and a call whose key was removed under "other".
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
-// Finish counts r, keeps it and writes its line. It is called exactly once for each Begin. The call
-// stays in flight until it has been counted, so that code that waits for the last call sees
-// complete counts.
+// Finish counts r, stores it and writes its line. It must be called exactly once for each Begin.
+// The call stays in flight until it has been counted, so that code that waits for the last call
+// sees complete counts.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
@@ -86,8 +84,8 @@ func (c *Calls) LastEnd(model string) time.Time {
 	return last
 }
 
-// Overflowed returns how many of a model's calls ended at an upstream in the given tier, which is
-// above 0.
+// Overflowed returns how many of a model's calls ended in the given tier, which must not be the
+// first.
 func (c *Calls) Overflowed(model string, tier int) int64 {
 	if n, ok := c.series.tiers.get(tierKey{model, tier}); ok {
 		return n.Load()
@@ -95,8 +93,7 @@ func (c *Calls) Overflowed(model string, tier int) int64 {
 	return 0
 }
 
-// OfClass returns how many calls of a model and class have ended. Calls of the first class are not
-// counted.
+// OfClass returns how many calls of a class other than the first have ended.
 func (c *Calls) OfClass(model, class string) int64 {
 	if n, ok := c.series.classes.get(classKey{model, class}); ok {
 		return n.Load()
@@ -104,8 +101,7 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many of a model's calls the fallback model to answered, or was the last
-// model asked for.
+// FellBack returns how many of a model's calls ended at the fallback model to.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -113,11 +109,10 @@ func (c *Calls) FellBack(model, to string) int64 {
 	return 0
 }
 
-// Refused counts, by error code, a request that was refused before it became a call.
+// Refused counts a request that was refused before it became a call.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
-// Left counts a client that disconnected before its request became a call, without sending any of
-// its body.
+// Left counts a client that disconnected before its request became a call.
 func (c *Calls) Left() { c.series.word(familyAborts, string(PhaseBody)).Inc() }
 
 func (c *Calls) count(r *Record, now time.Time) {
@@ -187,25 +182,23 @@ func (c *Calls) count(r *Record, now time.Time) {
 	}
 }
 
-// Meter measures one stream while it runs: the gaps between its events, and its tokens. All streams
-// of a model share their counters, so each Meter collects measurements for a moment and then adds
-// them all at once.
+// Meter measures one stream while it runs. All streams of a model share their counters, so each
+// Meter collects measurements for a short time and then adds them together.
 type Meter struct {
 	model *modelSeries
 	pair  *history
 	last  instant.Time
 	seen  int
-	moved int // how many of seen came from previous upstreams
+	moved int // number of events from previous upstreams
 
-	handed instant.Time // when the measurements below were last handed over
-	told   int          // how many of seen have been handed over
+	handed instant.Time // when measurements were last added to the counters
+	told   int          // number of events that have been added to the counters
 	kept   int
 	gaps   [16]float64 // in seconds; only the first kept elements are valid
 }
 
-// keepFor is how long a Meter keeps its measurements while it receives events. It is shorter than
-// the interval at which the counters are read. If the stream pauses, the last measurements wait for
-// the next event or the end.
+// keepFor is how long a Meter collects measurements. It is shorter than the interval at which the
+// counters are read.
 const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter for a new stream. Model and upstream are configured names.
@@ -213,8 +206,8 @@ func (c *Calls) Meter(dialect, model, upstream string) Meter {
 	return Meter{model: c.series.model(dialect, model), pair: c.series.pair(model, upstream)}
 }
 
-// Move records that another upstream continues the stream, for the same model or another one. Its
-// events count from 0.
+// Move records that another upstream continues the stream. The new upstream's events are counted
+// from 0.
 func (c *Calls) Move(m *Meter, model, upstream string) {
 	if m.model != nil {
 		m.handOver()
@@ -223,9 +216,8 @@ func (c *Calls) Move(m *Meter, model, upstream string) {
 	}
 }
 
-// Note records how many events have been received. Events that are received together count as one
-// gap, because the way in which reads split the bytes does not show how fast the engine generated
-// them.
+// Note records how many events have been received. Events that are received at the same time count
+// as one gap, because a read does not show how fast the engine generated them.
 func (m *Meter) Note(events int, at instant.Time) {
 	if m.model == nil || events == m.seen {
 		return
@@ -241,7 +233,6 @@ func (m *Meter) Note(events int, at instant.Time) {
 	}
 }
 
-// handOver adds the measurements kept so far to the shared counters.
 func (m *Meter) handOver() {
 	if m.model.itl != nil {
 		for _, gap := range m.gaps[:m.kept] {
@@ -254,7 +245,7 @@ func (m *Meter) handOver() {
 	m.kept, m.told = 0, m.seen
 }
 
-// End counts the remaining measurements, and copies the totals to the stream's record.
+// End adds the remaining measurements to the counters and copies the totals to the stream's record.
 func (m *Meter) End(r *Record) {
 	if m.model != nil {
 		m.handOver()
@@ -262,8 +253,7 @@ func (m *Meter) End(r *Record) {
 	r.streamed = m.moved + m.seen
 }
 
-// Tick adds the events of running streams to the history. Call it about every second, so that a
-// stream is visible while it runs.
+// Tick adds the events of running streams to the history. Call it about every second.
 func (c *Calls) Tick(now time.Time) {
 	for _, h := range c.series.pairs.all() {
 		h.fold(now)

@@ -47,8 +47,7 @@ func finish(c *Calls, r *Record) {
 }
 
 // TestFinishCountsFailures checks that each failed attempt is counted, even if another upstream
-// answered the call. A status unknown to HTTP gets no series of its own, and neither does an
-// unconfigured upstream.
+// answered the call. It also checks that an unknown status or upstream has no separate series.
 func TestFinishCountsFailures(t *testing.T) {
 	c, page := newTestCalls(t)
 	r := good("m", "b")
@@ -115,8 +114,8 @@ func TestFinishCounts(t *testing.T) {
 	}
 }
 
-// TestSeriesGoAway checks that models and upstreams that a reload removed leave no series behind,
-// and that calls that end later create none.
+// TestSeriesGoAway checks that removed models and upstreams leave no series behind, and that calls
+// that end later create none.
 func TestSeriesGoAway(t *testing.T) {
 	c, page := newTestCalls(t)
 	finish(c, good("m", "a"))
@@ -148,9 +147,9 @@ func TestSeriesGoAway(t *testing.T) {
 	}
 }
 
-// TestTotalsOutliveUpstreams checks that a reload that removes an upstream changes no total: not of
-// keys, not of models' tokens, and not of the edge. Of these metrics only penstock_calls_total
-// names upstreams, so a query must apply rate before sum.
+// TestTotalsOutliveUpstreams checks that a reload that removes an upstream changes no total of
+// keys, models or the edge. Only penstock_calls_total names upstreams, so a query must apply rate
+// before sum.
 func TestTotalsOutliveUpstreams(t *testing.T) {
 	c, page := newTestCalls(t)
 	c.Configured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
@@ -174,7 +173,7 @@ func TestTotalsOutliveUpstreams(t *testing.T) {
 	}
 }
 
-// TestSuspectMarkup checks that markup is counted by model as long as the model is configured.
+// TestSuspectMarkup checks that markup is counted by model while the model is configured.
 func TestSuspectMarkup(t *testing.T) {
 	c, page := newTestCalls(t)
 	leaks := func(model string) *Record {
@@ -199,8 +198,8 @@ func TestSuspectMarkup(t *testing.T) {
 	}
 }
 
-// TestSeriesUnderReloads ends calls while models are added and removed. After that only configured
-// names have series.
+// TestSeriesUnderReloads ends calls while models are added and removed. It checks that only
+// configured names have series afterwards.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	var wg sync.WaitGroup
@@ -232,8 +231,8 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 }
 
-// TestSeriesOfACallThatOutlivesItsModel lets a reload remove the model between a call's end and the
-// first lookup of the call's counter.
+// TestSeriesOfACallThatOutlivesItsModel checks a call whose model is removed after the call has
+// ended and before its counter is looked up.
 func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
@@ -270,8 +269,9 @@ func TestUndescribedStaysVisible(t *testing.T) {
 	}
 }
 
-// TestHistory checks that events of running streams count soon after they are received, that tokens
-// without an event count in the steps in which they were generated, and that old steps vanish.
+// TestHistory checks that events of running streams are counted soon after they are received, and
+// that tokens without an event count in the steps in which they were generated. Old steps must
+// vanish.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -309,8 +309,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestMeterKeeps checks that a stream adds its measurements to the shared counts once for many
-// events, but soon and completely, and for the upstream that sent the events.
+// TestMeterKeeps checks that a stream adds its measurements to the shared counters in batches, soon
+// and completely, for the upstream that sent the events.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
@@ -373,8 +373,8 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestRecentKinds checks that calls that failed, were slow or were refused are kept for an hour in
-// limited memory, no matter how many successful calls and refusals follow.
+// TestRecentKinds checks that failed, slow and refused calls are stored for an hour in limited
+// memory, whatever other calls follow.
 func TestRecentKinds(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -418,7 +418,7 @@ func TestRecentKinds(t *testing.T) {
 	}
 }
 
-// TestAllocations checks that counting, keeping and measuring a call allocates nothing.
+// TestAllocations checks that counting, storing and measuring a call does not allocate.
 func TestAllocations(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -470,7 +470,7 @@ func BenchmarkFinish(b *testing.B) {
 	})
 }
 
-// BenchmarkMeter measures a separate stream of the same model on each core.
+// BenchmarkMeter measures streams of the same model, one on each core.
 func BenchmarkMeter(b *testing.B) {
 	c, _ := newTestCalls(b)
 	b.RunParallel(func(pb *testing.PB) {
@@ -482,8 +482,8 @@ func BenchmarkMeter(b *testing.B) {
 	})
 }
 
-// TestTTFTOfStreams checks that no series and no page counts how long an unstreamed answer took as
-// a time to first token.
+// TestTTFTOfStreams checks that the time of an unstreamed answer is never shown as a time to first
+// token.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
 	whole := good("m", "a")
@@ -499,8 +499,8 @@ func TestTTFTOfStreams(t *testing.T) {
 	}
 }
 
-// TestInFlightUntilTold checks that a call is in flight until its line is written, because code
-// that waits for the last call may then close the log.
+// TestInFlightUntilTold checks that a call is in flight until its line is written, so that code
+// that waits for the last call may close the log.
 func TestInFlightUntilTold(t *testing.T) {
 	var c *Calls
 	var atLine, counted int64
@@ -516,7 +516,7 @@ func TestInFlightUntilTold(t *testing.T) {
 	}
 }
 
-// TestFailedCallsEndToo checks that the calls of the last minutes include the failed ones.
+// TestFailedCallsEndToo checks that the calls of the last minutes include failed calls.
 func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()

@@ -8,23 +8,22 @@ import (
 	"strconv"
 )
 
-// Choice is the reason why a call's upstream was picked among several.
+// Choice describes why a call's upstream was chosen, if there was more than one.
 type Choice struct {
-	Reason    string // a word of routing.Reason
-	Tokens    int    // the estimated prompt tokens
-	Expected  int    // how many of Tokens the engine was believed to have cached
+	Reason    string
+	Tokens    int
+	Expected  int
 	Estimates []Estimate
 }
 
-// Estimate is the estimate for one upstream. The best estimate comes first.
+// Estimate is the estimate for one upstream.
 type Estimate struct {
 	Upstream string `json:"upstream"`
-	// seconds until the answer's tenth token; 0: unknown
+	// Seconds is the estimated time until the answer's tenth token, or 0 if it is unknown.
 	Seconds float64 `json:"seconds,omitempty"`
-	Cached  int     `json:"cached_tokens"` // cached tokens of the prompt
+	Cached  int     `json:"cached_tokens"`
 }
 
-// copyTo copies the choice into to, and reuses the memory of to.
 func (c *Choice) copyTo(to *Choice) {
 	estimates := to.Estimates[:0]
 	*to = *c
@@ -32,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns how many prompt tokens the engine was expected to have cached. prompt is the
-// engine's own count of prompt tokens, and the result is scaled to that count.
+// expect returns how many prompt tokens the engine was expected to have cached, scaled to prompt,
+// the engine's count.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -41,22 +40,21 @@ func (c *Choice) expect(prompt int) int {
 	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
 }
 
-// Prompts counts prompt tokens, as the engines reported them, for calls that could choose among
-// engines.
+// Prompts counts prompt tokens of calls that could choose among engines.
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
-	Cached   uint64 `json:"cached_tokens"`          // how many of Prompt the engines had cached
-	Expected uint64 `json:"expected_cached_tokens"` // how many of Prompt the engines were expected to have cached
+	Cached   uint64 `json:"cached_tokens"`
+	Expected uint64 `json:"expected_cached_tokens"` // tokens of Prompt that the engines were expected to have cached
 }
 
-// CachedShare returns the share of prompt tokens, from 0 to 1, that engines had cached; 0 without
-// prompts.
+// CachedShare returns the cached share of prompt tokens, from 0 to 1. If there are no prompts, it
+// returns 0.
 func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
 
 // ExpectedShare returns the share of prompt tokens that engines were expected to have cached.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
-// book adds the prompt of an ended call if the call had a choice.
+// book adds the prompt of an ended call if the call could choose among engines.
 func (p *Prompts) book(r *Record) {
 	if r.Choice == nil || r.TokensEstimated {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestChoices checks that calls with a choice of engines are counted, and kept in separate memory,
-// because another call reuses the record.
+// TestChoices checks that calls that could choose among engines are counted, and that Recent copies
+// the Choice, because another call reuses the record.
 func TestChoices(t *testing.T) {
 	c, _ := newTestCalls(t)
 	choice := &Choice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []Estimate{{"a", 0.2, 400}, {"b", 3, 0}}}
@@ -17,9 +17,9 @@ func TestChoices(t *testing.T) {
 	r.SetTokens(1000, 20, 900, false)
 	finish(c, r)
 	*choice = Choice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], Estimate{"b", 1, 0})}
-	r.SetTokens(500, 20, 0, true) // the prompt is not counted: the engine did not report these tokens
+	r.SetTokens(500, 20, 0, true) // estimated, so Prompts does not count the prompt
 	finish(c, r)
-	finish(c, good("m", "a")) // without a choice
+	finish(c, good("m", "a")) // a call without a choice
 	calls := c.Recent.calls.newest()
 	if first := calls[2].Choice; first.Reason != "cached" || len(first.Estimates) != 2 || first.Estimates[0].Upstream != "a" || calls[2].ExpectedCached != 800 {
 		t.Errorf("the first call has %+v, %d tokens expected", first, calls[2].ExpectedCached)

@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// EndUser identifies one user of a key's application. It is a keyed hash of the user's name in the
-// application. The zero value means no user.
+// EndUser is a keyed hash of the name of an application's user. The application has the key. The
+// zero value means no user.
 type EndUser [16]byte
 
 // String returns the hash in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed is how many end users have visible accounts. They are the users with the highest
-// usage in the kept days.
+// endUsersListed limits the users in reports to those with the highest usage.
 const endUsersListed = 1000
 
-// endUsers holds the accounts of end users. The account of a key includes the accounts of its end
-// users. Usage of unlisted users counts for "all others", so each sum contains it exactly once.
+// endUsers has the accounts of end users. The account of a key includes the accounts of its end
+// users. Usage of unlisted users is reported as "all others".
 //
-// In addition to the listed users, the same number of unlisted users is counted. An unlisted user
-// with more usage than the last listed user replaces that user. So a client that invents a name for
-// each call cannot displace users with more usage than such a call.
+// Besides the listed users, endUsers counts the same number of unlisted users. An unlisted user
+// replaces the last listed user if the former has more usage. A client that invents a name for each
+// call therefore cannot displace users that have more usage than a single call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
@@ -43,7 +42,7 @@ func (e *endUsers) add(of endUserOf, a Amount, day int64) {
 	defer e.mu.Unlock()
 	c := e.cell(of, day)
 	c.forget(e.today - UsageDays)
-	c.restore(day, a) // day is from the key's account, whatever the user's newest day is
+	c.restore(day, a) // day comes from the key's account, even if the user's newest day differs
 	if len(e.all) >= 2*endUsersListed {
 		e.rank()
 	}
@@ -63,8 +62,8 @@ func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
 	return c
 }
 
-// rank finds the users to list, and drops unlisted users if there are many. The caller must hold
-// mu.
+// rank selects the users to list. If there are too many unlisted users, it drops some. The caller
+// must hold mu.
 func (e *endUsers) rank() {
 	type place struct {
 		of endUserOf
@@ -99,7 +98,6 @@ func (e *endUsers) rank() {
 	}
 }
 
-// forget drops the days up to and including the given day.
 func (c *endUserCell) forget(day int64) {
 	for len(c.days) > 0 && c.days[0].day <= day {
 		c.total.sub(c.days[0].Amount)
@@ -107,7 +105,6 @@ func (c *endUserCell) forget(day int64) {
 	}
 }
 
-// change marks all days of the account as changed.
 func (c *endUserCell) change() {
 	c.changed = true
 	for i := range c.days {
@@ -115,7 +112,6 @@ func (c *endUserCell) change() {
 	}
 }
 
-// changed calls f with the rows that have changed.
 func (e *endUsers) changed(f func(UsageRow)) {
 	e.each(func(of endUserOf, c *endUserCell) {
 		if c.changed {
@@ -125,7 +121,6 @@ func (e *endUsers) changed(f func(UsageRow)) {
 	})
 }
 
-// rows calls f with all rows.
 func (e *endUsers) rows(f func(UsageRow)) {
 	e.each(func(of endUserOf, c *endUserCell) {
 		for i := range c.days {
@@ -134,7 +129,6 @@ func (e *endUsers) rows(f func(UsageRow)) {
 	})
 }
 
-// each calls f with the listed accounts.
 func (e *endUsers) each(f func(endUserOf, *endUserCell)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,7 +146,6 @@ func (of endUserOf) row(d *usageDay) UsageRow {
 	return UsageRow{Key: of.key, User: of.user, Day: d.day, Amount: d.Amount}
 }
 
-// restore adds earlier usage.
 func (e *endUsers) restore(rows []UsageRow) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,18 +162,18 @@ func (e *endUsers) restore(rows []UsageRow) {
 	e.rank()
 }
 
-// UserUsage is the usage of all models by an end user of a key.
+// UserUsage is the usage of an end user of a key, for all models.
 type UserUsage struct {
-	User  string `json:"user"` // a keyed hash; empty: all others, and calls without a user
+	User  string `json:"user"` // a keyed hash; empty for all others, and for calls without a user
 	Total Amount `json:"total"`
 	Days  []Day  `json:"days"`
 }
 
-// ReportUsers returns the usage ordered by key and end user instead of model. For each key, the sum
-// of all unlisted users comes last, so that the sums equal those of Report.
+// ReportUsers returns the usage by key and end user. The last row of each key is the sum of all
+// unlisted users, so that the totals are the same as in Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
-	// read before the keys, so that the keys include all of this usage
+	// Read the users before the keys, so that the keys include all of this usage.
 	u.users.each(func(of endUserOf, c *endUserCell) {
 		m := c.read("")
 		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
@@ -198,7 +191,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others returns the usage of a key that belongs to none of its listed end users.
+// others returns the part of a key's usage that belongs to none of its listed end users.
 func (k *KeyUsage) others() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}
@@ -226,13 +219,13 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
-// Beyond returns by how much a exceeds b. Each number is at least 0.
+// Beyond returns by how much a exceeds b. No number in the result is negative.
 func (a Amount) Beyond(b Amount) Amount {
 	a.subUpTo(b)
 	return a
 }
 
-// subUpTo subtracts b, but never goes below zero: a ledger may have lost a line of a.
+// subUpTo subtracts b. No number becomes negative, although a ledger may have lost a line of a.
 func (a *Amount) subUpTo(b Amount) {
 	a.Calls -= min(a.Calls, b.Calls)
 	a.Prompt -= min(a.Prompt, b.Prompt)

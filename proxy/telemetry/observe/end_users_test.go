@@ -23,7 +23,7 @@ func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
 	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
-// wantWhole checks that the users' accounts together contain all usage of their keys exactly once.
+// wantWhole checks that the accounts of the users contain all usage of their keys exactly once.
 func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
 	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
 	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {
@@ -52,14 +52,14 @@ func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *U
 }
 
 // TestEndUsers checks that end users have accounts within the account of their key, and that the
-// remaining usage belongs to all others.
+// remaining usage is reported for all others.
 func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	a, b := userNamed(1), userNamed(2)
 	bookUser(&u, "k", a, 10, at)
 	bookUser(&u, "k", a, 5, at.AddDate(0, 0, 1))
-	bookUser(&u, "k", b, 7, at) // yesterday's call ends after one of today's
+	bookUser(&u, "k", b, 7, at) // a call of yesterday is counted after a call of today
 	bookUser(&u, "k", EndUser{}, 100, at)
 	bookUser(&u, "j", a, 1, at)
 	got := wantWhole(t, &u, at)
@@ -81,8 +81,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersAreBounded checks that, of very many users, those with the highest usage are listed,
-// no matter how the others are named, and that all sums are correct.
+// TestEndUsersAreBounded checks that, if there are very many users, those with the highest usage
+// are listed, and that all sums are correct.
 func TestEndUsersAreBounded(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -124,8 +124,8 @@ func TestEndUsersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndUsersDoNotFloodRows checks that calls with an invented name each change the listed rows at
-// most once.
+// TestEndUsersDoNotFloodRows checks that each call with an invented name changes at most one listed
+// row.
 func TestEndUsersDoNotFloodRows(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -145,8 +145,8 @@ func TestEndUsersDoNotFloodRows(t *testing.T) {
 	}
 }
 
-// TestEndUsersRestored checks, for any calls, any restarts and rows written in between, that the
-// last rows of each day restore the accounts, as with a ledger.
+// TestEndUsersRestored checks that the last row of each day restores the accounts, whatever calls
+// and restarts come before.
 func TestEndUsersRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := new(Usage)

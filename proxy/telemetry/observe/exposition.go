@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// ownPrefix is the prefix of the names of the edge's metrics. Other metrics are from the runtime.
+// ownPrefix is the prefix of the edge's metrics. Other metrics come from the runtime.
 const ownPrefix = "penstock_"
 
-// WriteText writes the metrics page in the Prometheus text format: every family once, with its HELP
-// and TYPE above the samples from all sources (the edge's set, one set per upstream, the runtime).
-// Metrics of the runtime outside the families are omitted. An edge's family without a description
-// is written without HELP and TYPE, and a test refuses that.
+// WriteText writes the metrics page in the Prometheus text format. Each family appears once. Its
+// HELP and TYPE precede the samples from all sources. Runtime metrics that are not in the table of
+// families are omitted.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, textHead, func(line string) string { return line }, "", sources)
 }
@@ -21,7 +20,7 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes the families with their samples, each family below its head. It writes end last.
+// writePage writes each family: its head, then its samples. At the end, it writes the text end.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {
@@ -61,7 +60,6 @@ func writePage(w io.Writer, head func(*Family) string, sample func(string) strin
 	return err
 }
 
-// kinds maps the names of the families to their kinds.
 var kinds = func() map[string]Kind {
 	out := make(map[string]Kind, len(families))
 	for _, f := range families {
@@ -70,7 +68,6 @@ var kinds = func() map[string]Kind {
 	return out
 }()
 
-// familyOf returns the described family of a sample line, or "".
 func familyOf(line string) string {
 	name := line[:max(0, strings.IndexAny(line, "{ "))]
 	if kind, ok := kinds[name]; ok && kind != Histogram {
@@ -84,8 +81,8 @@ func familyOf(line string) string {
 	return ""
 }
 
-// AppendSample appends one line of the text format to b. It is for gauges that exist only as long
-// as the object that they describe. pairs alternates between label names and values.
+// AppendSample appends one line of the text format. pairs alternates between label names and
+// values.
 func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
 	b.WriteString(name)
 	if len(pairs) > 0 {

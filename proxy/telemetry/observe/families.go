@@ -3,14 +3,14 @@ package observe
 // Kind is the type of a metric family in the Prometheus text format.
 type Kind string
 
-// The kinds that are used.
+// The kinds of the edge's metrics.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
 	Histogram Kind = "histogram"
 )
 
-// Family describes one metric: its name, its type, and its meaning in one sentence.
+// Family describes one metric.
 type Family struct {
 	Name string
 	Kind Kind
@@ -21,8 +21,7 @@ type Family struct {
 // list.
 func Families() []Family { return families }
 
-// families lists the families in the order of the page. Labels are dialect, model and upstream
-// (configured names), pool, and words from closed sets.
+// The values of labels are configured names (model, upstream) or come from closed sets.
 var families = []Family{
 	{"penstock_build_info", Gauge, "Always 1; the labels say which build is running."},
 

@@ -7,25 +7,23 @@ import (
 	"time"
 )
 
-// The history of a deployment, for the verdict and the sparklines of the status page, has
-// historySlots slots of historyStep each. It takes 11 KB for a deployment that has had calls.
+// The history of a deployment has historySlots slots of historyStep each, and takes 11 KB.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
 	minuteSlots  = int64(time.Minute / historyStep)
 )
 
-// history holds the results of one upstream for one model in the last few minutes. Any goroutine
-// may call its methods.
+// history records the last few minutes of one model at one upstream. It is safe for concurrent use.
 type history struct {
 	live atomic.Int64 // events of running streams that have not been added to a slot yet
 
 	mu      sync.Mutex
-	prompts Prompts // sums since the start
+	prompts Prompts // totals since the edge started
 	slots   [historySlots]slot
 }
 
-// slot holds one step. at is the number of the step since 1970.
+// slot contains the results of one step. at is the number of the step since 1970.
 type slot struct {
 	at                      int64
 	in, out                 float64 // tokens
@@ -35,15 +33,14 @@ type slot struct {
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
 
-// historyBounds are the upper bounds of the buckets for times, in milliseconds. They include 1000
-// and 2000 because the verdict compares quantiles with these values. A quantile is known only to
-// the width of its bucket, but it is always on the correct side of a bound.
+// historyBounds are the upper bounds of the buckets, in milliseconds. They include 1000 and 2000,
+// because the verdict compares quantiles with these values. The precision of a quantile is the
+// width of its bucket, but a quantile is always on the correct side of a bound.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
 }
 
-// times counts times by bucket of historyBounds.
 type times [len(historyBounds) + 1]int
 
 func (t *times) add(o *times) {
@@ -61,8 +58,7 @@ func (t *times) count() (n int) {
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
-// slot returns the slot of a step, and empties the slot if the step is new. The caller must hold
-// mu.
+// slot returns the slot of a step, and clears the slot if the step is new. The caller must hold mu.
 func (h *history) slot(step int64) *slot {
 	s := &h.slots[step%historySlots]
 	if s.at != step {
@@ -81,7 +77,7 @@ func (h *history) fold(now time.Time) {
 	h.mu.Unlock()
 }
 
-// finish books an ended call. Tokens that were not counted as events are distributed over the time
+// finish counts an ended call. It distributes tokens that were not counted as events over the time
 // in which they were generated.
 func (h *history) finish(r *Record, now time.Time) {
 	h.mu.Lock()
@@ -109,7 +105,7 @@ func (h *history) finish(r *Record, now time.Time) {
 	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
 }
 
-// retry counts an attempt that failed here and was followed by another attempt.
+// retry counts an attempt that failed at this upstream and was followed by another attempt.
 func (h *history) retry(now time.Time) {
 	h.mu.Lock()
 	h.slot(stepOf(now)).retried++
@@ -127,8 +123,7 @@ func (h *history) spread(tokens float64, from, to time.Time) {
 	}
 }
 
-// countUp increments n unless n is at its maximum, because another count would then hardly change a
-// quantile.
+// countUp increments n unless n is at its maximum. More counts would hardly change a quantile.
 func countUp(n *uint16) {
 	if *n < math.MaxUint16 {
 		*n++
@@ -145,8 +140,8 @@ func classOf(d time.Duration) int {
 	return len(historyBounds)
 }
 
-// quantile returns the q quantile of the counted times in milliseconds, within the width of a
-// bucket, or -1 if nothing was counted.
+// quantile returns a quantile in milliseconds, with the precision of a bucket. It returns -1 if
+// nothing was counted.
 func quantile(counts *times, q float64) float64 {
 	total := counts.count()
 	if total == 0 {

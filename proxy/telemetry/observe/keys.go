@@ -9,27 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// Key metrics. The first mostKeys keys, in configuration order, have their own series. All other
-// keys, and removed keys, share otherAccount. So the configuration and mostKeys limit the number of
-// series, whatever clients send.
+// The first mostKeys keys have their own series. All other keys, and removed keys, share
+// otherAccount. The number of series is therefore limited, whatever clients send.
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
 	noAccount    = "-" // no key was required, or none was recognized
 )
 
-// keySeries holds the counters of one key.
 type keySeries struct {
 	calls, prompt, cached, completion atomic.Int64
 
-	refusals table[string, *atomic.Int64] // by reason, which is a word from a closed set
+	refusals table[string, *atomic.Int64] // by reason, from a closed set
 }
 
-// Account returns the key under which a call is counted: the key that is the template for a token's
-// rights, or else the call's own key.
+// Account returns the key under which a call is counted. For a call with a token, this is the
+// template for the token's rights. Otherwise it is the key of the call.
 func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
-// account returns the series of a key.
 func (s *series) account(name string) *keySeries {
 	if k, ok := s.keys.get(name); ok {
 		return k
@@ -52,7 +49,6 @@ func (s *series) keepKeys(keys []string) {
 	})
 }
 
-// countKey counts a call of a key.
 func (s *series) countKey(r *Record) {
 	k := s.account(r.Account())
 	k.calls.Add(1)
@@ -75,8 +71,8 @@ func (s *series) countKey(r *Record) {
 	n.Add(1)
 }
 
-// refusal returns the reason why a call was refused: the exceeded limit of the key, or the error
-// code. It returns "" for calls that were not refused.
+// refusal returns the limit that the call exceeded, or the error code. If the call was not refused,
+// it returns "".
 func (r *Record) refusal() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
 		return cmp.Or(r.Limit, dash(r.Code))

@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// keysPage returns the key metrics while the given calls run.
+// keysPage returns the key metrics if the given calls are running.
 func keysPage(c *Calls, running map[string]int) string {
 	var b bytes.Buffer
 	c.AppendKeys(&b, running)
@@ -67,7 +67,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysAreBounded checks that, with more keys than may have series, the last keys share one.
+// TestKeysAreBounded checks that, if there are more than mostKeys keys, the last keys share a
+// series.
 func TestKeysAreBounded(t *testing.T) {
 	c, _ := newTestCalls(t)
 	var ids []string
@@ -91,8 +92,8 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestKeysAllocateNothing checks that counting a key's call, or a refusal that has occurred before,
-// allocates nothing.
+// TestKeysAllocateNothing checks that counting a call, or a refusal for a known reason, does not
+// allocate.
 func TestKeysAllocateNothing(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -13,8 +13,8 @@ import (
 	"penstock/config"
 )
 
-// NewLogger returns the process log that l configures, which writes to sink. Fields are typed and
-// fixed. Stack traces and callers are off, because they do not help an operator.
+// NewLogger returns the process log, which writes to sink. Stack traces and callers are disabled,
+// because they do not help an operator.
 func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(l.Level)
 	if err != nil {
@@ -24,7 +24,7 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 		TimeKey: "ts", LevelKey: "level", MessageKey: "msg",
 		EncodeTime:     zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z07:00"),
 		EncodeLevel:    zapcore.LowercaseLevelEncoder,
-		EncodeDuration: zapcore.StringDurationEncoder, // durations have their unit
+		EncodeDuration: zapcore.StringDurationEncoder, // writes durations with a unit
 	}
 	enc := zapcore.NewJSONEncoder(ec)
 	if l.Format == config.LogFormatConsole {
@@ -36,14 +36,13 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 	return zap.New(&leveled{zapcore.NewCore(enc, sink, at), at}), nil
 }
 
-// leveled is a core whose level a reload may change (Calls.SetLog).
+// leveled is a core whose level a reload can change (Calls.SetLog).
 type leveled struct {
 	zapcore.Core
 	level zap.AtomicLevel
 }
 
-// fieldsOf is the maximum number of fields in an access line. The fields after the first
-// fieldsAlways appear only if they have a value.
+// The fields after the first fieldsAlways appear only if they have a value.
 const (
 	fieldsAlways = 20
 	fieldsOf     = fieldsAlways + 16
@@ -51,21 +50,19 @@ const (
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 
-// accessLog writes the access lines.
 type accessLog struct {
 	log     *zap.Logger
-	console bool // write lines for people
+	console bool // write lines for a human reader
 }
 
-// setLevel sets the level of the whole log to one of the four levels of the configuration.
 func (a accessLog) setLevel(level string) {
 	if core, ok := a.log.Core().(*leveled); ok {
 		_ = core.level.UnmarshalText([]byte(level))
 	}
 }
 
-// level returns the level of a call's line. Thus a filter by level shows the calls that the service
-// failed, whatever their status. The status of a stream that broke is 200.
+// level returns warn if the service failed the call, so that a filter finds these calls, whatever
+// their status is. For example, the status of a broken stream is 200.
 func (o Outcome) level() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel
@@ -73,8 +70,6 @@ func (o Outcome) level() zapcore.Level {
 	return zapcore.InfoLevel
 }
 
-// write writes the access line of r: a fixed list of fields in a fixed order, or a short line for
-// people.
 func (a accessLog) write(r *Record, now time.Time) {
 	level := r.Outcome.level()
 	if a.console {
@@ -166,11 +161,11 @@ func (a accessLog) write(r *Record, now time.Time) {
 		}
 	}
 	ce.Write(fields...)
-	*f = [fieldsOf]zap.Field{} // the pool must not keep the record in memory
+	*f = [fieldsOf]zap.Field{} // the pool must not retain the record
 	fieldPool.Put(f)
 }
 
-// MarshalLogObject implements zapcore.ObjectMarshaler for an access line.
+// MarshalLogObject implements zapcore.ObjectMarshaler.
 func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 	o.AddString("upstream", a.Upstream)
 	o.AddString("cause", a.Cause)

@@ -11,9 +11,8 @@ import (
 // OpenMetricsType is the content type of WriteOpenMetrics's output.
 const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0: the families and samples of
-// WriteText, with three differences. Counter families are named without _total, units are added,
-// and an end mark makes a truncated page invalid.
+// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0. Counter families have names without
+// _total, units are added, and an end mark makes a truncated page invalid.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
 }
@@ -22,7 +21,7 @@ func openMetricsHead(f *Family) string {
 	name, kind := f.Name, string(f.Kind)
 	if f.Kind == Counter {
 		name = strings.TrimSuffix(name, "_total")
-		// a gauge has this name, and two families must not share one
+		// A gauge already has this name, and two families must not have the same name.
 		if _, taken := kinds[name]; taken {
 			name, kind = f.Name, "unknown"
 		}
@@ -47,9 +46,8 @@ func canonicalBounds(line string) string {
 	return wholeBound.ReplaceAllString(line, "$1.0$2")
 }
 
-// PrefersOpenMetrics reports whether a scraper with this Accept header should get OpenMetrics 1.0.
-// It should if the header names that type, and does not prefer the text format. A scraper that
-// accepts everything gets the text format.
+// PrefersOpenMetrics reports whether an Accept header names OpenMetrics 1.0 and does not prefer the
+// text format.
 func PrefersOpenMetrics(accept string) bool {
 	var open, text float64
 	for part := range strings.SplitSeq(accept, ",") {

@@ -33,7 +33,7 @@ func TestPrefersOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestOpenMetrics checks that the page equals the text page, except where the two formats differ.
+// TestOpenMetrics checks that the page is equal to the text page, except where the formats differ.
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	set := metrics.NewSet()
@@ -80,7 +80,7 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestHelpIsEscaped checks that a quote or a line break does not end a description.
+// TestHelpIsEscaped checks that quotes and line breaks in a description are escaped.
 func TestHelpIsEscaped(t *testing.T) {
 	t.Parallel()
 	got := openMetricsHead(&Family{"a_total", Counter, "Says \"x\\y\"\nand more."})

@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOfVariables logs which standard variables have no effect because the configuration file takes
-// precedence, and what to write in the file instead. It does not log the variables' values.
+// WarnOfVariables logs the names of standard variables that the configuration file overrides. It
+// does not log their values.
 func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -38,16 +38,17 @@ func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	}
 }
 
-// sdkLog logs the SDK's messages about its variables without the values, which may be credentials.
+// sdkLog logs the SDK's messages about environment variables. It omits the values, which may be
+// credentials.
 type sdkLog struct{ log *zap.Logger }
 
 // Init implements logr.LogSink.
 func (sdkLog) Init(logr.RuntimeInfo) {}
 
-// Enabled is true for the SDK's warnings.
+// Enabled returns true for the SDK's warnings.
 func (sdkLog) Enabled(level int) bool { return level <= 1 }
 
-// Info logs a warning of the SDK.
+// Info logs a warning from the SDK.
 func (s sdkLog) Info(_ int, what string, _ ...any) { s.Error(nil, what) }
 
 // Error logs that the SDK could not read a variable.
@@ -61,7 +62,6 @@ func (s sdkLog) WithValues(...any) logr.LogSink { return s }
 // WithName returns s unchanged.
 func (s sdkLog) WithName(string) logr.LogSink { return s }
 
-// otlpEndpoint returns the URL to which batches are sent.
 func otlpEndpoint(configured string) (string, error) {
 	u, err := url.Parse(configured)
 	if err != nil {
@@ -75,8 +75,8 @@ func otlpEndpoint(configured string) (string, error) {
 
 // noRedirects is the Proxy function of the exporter's transport, which runs before each request. It
 // refuses a request that follows a redirect, because the headers may contain a credential for the
-// configured host only. An HTTP client with a redirect rule is no alternative, because with a
-// client of our own the exporter ignores its variables for certificates and the timeout.
+// configured host. A custom HTTP client could do the same, but the exporter would then ignore its
+// variables for certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -84,11 +84,9 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// spansQueued is the maximum number of spans that wait for the exporter.
 const spansQueued = 4096
 
-// spanQueue counts the waiting spans in front of the SDK's batch processor. With this count the
-// processor's own queue, which drops spans silently, never overflows.
+// spanQueue prevents an overflow of the SDK's batch processor, which would drop spans silently.
 type spanQueue struct {
 	sdk.SpanProcessor
 
@@ -101,8 +99,8 @@ func newSpanQueue(to sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQue
 	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(spansQueued)), e}
 }
 
-// OnEnd implements sdk.SpanProcessor. It never waits: if there is no room for a span, it drops and
-// counts the span.
+// OnEnd implements sdk.SpanProcessor. It never blocks: if the queue is full, it drops and counts
+// the span.
 func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	if q.exporter.waiting.Add(1) > spansQueued {
 		q.exporter.waiting.Add(-1)
@@ -112,17 +110,17 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends, and drops the
-// remaining spans. It leaves no goroutine behind.
+// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends. When it returns, no
+// goroutine is left.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
-	q.exporter.cancel() // without this, the processor would continue until its own timeout
+	q.exporter.cancel() // otherwise the processor would continue until its own timeout
 	<-q.exporter.stopped
 	return err
 }
 
-// spanExporter counts the spans that the endpoint did not accept, logs when it stops accepting
-// them, and catches panics. The SDK's processor calls it from one goroutine at a time.
+// spanExporter counts the spans that the endpoint did not accept, and catches panics. The SDK's
+// processor calls it from one goroutine at a time.
 type spanExporter struct {
 	to      sdk.SpanExporter
 	health  endpointHealth
@@ -165,9 +163,8 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 	return e.to.Shutdown(ctx)
 }
 
-// endpointHealth logs when the endpoint stops accepting spans and when it accepts them again. If
-// the endpoint alternates, endpointHealth logs once a minute. Only one goroutine at a time may call
-// its methods.
+// endpointHealth logs when the endpoint stops accepting spans and when it accepts them again, at
+// most once a minute. It is not safe for concurrent use.
 type endpointHealth struct {
 	log     *zap.Logger
 	failing bool
@@ -175,10 +172,8 @@ type endpointHealth struct {
 	told    time.Time // when the failing endpoint was last logged
 }
 
-// retellAfter is the minimum time between two log lines about a failing endpoint.
 const retellAfter = time.Minute
 
-// tell records the result of sending a batch and the number of lost spans.
 func (h *endpointHealth) tell(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
@@ -195,13 +190,12 @@ func (h *endpointHealth) tell(err error, lost int) {
 	}
 }
 
-// refused matches the SDK's error for an answer that it does not retry. The first group is the
-// status.
+// refused matches an error after which the SDK does not retry. The first group is the status.
 var refused = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
-// exportFailure returns the reason why a batch was not accepted. It does not return the SDK's
-// message, which contains the endpoint's URL and answer. The URL's path may be a credential, and
-// the answer may be any text.
+// exportFailure describes an export error for the log. It omits the SDK's message, which contains
+// the endpoint's URL and response. The path of the URL may be a credential, and the response may be
+// any text.
 func exportFailure(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()

@@ -31,7 +31,7 @@ func withoutVariables(t *testing.T) {
 	}
 }
 
-// sendSpan sends one span to an endpoint and returns the number of lost spans, and the log.
+// sendSpan sends one span to an endpoint and returns the number of lost spans and the log.
 func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	t.Helper()
 	core, logged := observer.New(zap.DebugLevel)
@@ -49,8 +49,8 @@ func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	return tracer.Dropped(), log
 }
 
-// TestExport checks that the log reports why the endpoint accepts no spans, without the endpoint's
-// URL and text, and that a redirect is not followed, because the headers may hold a credential.
+// TestExport checks that the log says why the endpoint accepts no spans, without the endpoint's URL
+// and response. Redirects must not be followed, because the headers may contain a credential.
 func TestExport(t *testing.T) {
 	withoutVariables(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=s3cret")
@@ -99,8 +99,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportCertificates checks that the SDK's variables for certificates apply. With an HTTP
-// client of our own, the exporter would ignore these variables.
+// TestExportCertificates checks that the SDK's variables for certificates apply. With a custom HTTP
+// client, the exporter would ignore them.
 func TestExportCertificates(t *testing.T) {
 	withoutVariables(t)
 	var taken atomic.Int32
@@ -123,8 +123,8 @@ func TestExportCertificates(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded checks that an endpoint that accepts a batch but never answers delays Close
-// only until the context ends, and that no goroutine stays.
+// TestCloseIsBounded checks that an endpoint that never answers cannot delay Close beyond the end
+// of the context, and that no goroutine is left.
 func TestCloseIsBounded(t *testing.T) {
 	withoutVariables(t)
 	before := goleak.IgnoreCurrent()
@@ -138,7 +138,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2000 { // several batches, of which only the first is tried
+	for range 2000 { // more than one batch; only the first is sent
 		tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
 	}
 	<-asked
@@ -155,12 +155,12 @@ func TestCloseIsBounded(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// TestVariables checks that an unreadable variable is logged without its value, and that the edge
-// starts nevertheless. A variable without effect is logged, too.
+// TestVariables checks that a variable that is unreadable or has no effect is logged without its
+// value, and that the edge starts nevertheless.
 func TestVariables(t *testing.T) {
 	for _, c := range []struct {
 		name, value, log string
-		without          bool // without tracing.otlp
+		without          bool // tracing.otlp is not set
 	}{
 		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x", "", false},
 		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=%s3cret", "escape header value", false},

@@ -2,20 +2,19 @@ package observe
 
 import "time"
 
-// Outlook summarizes the last few minutes of models and upstreams, and the reasons why calls failed
-// or were refused.
+// Outlook summarizes the last few minutes.
 type Outlook struct {
 	Total             History
 	Models, Upstreams map[string]*History
-	Failures          []ReasonCount // failures at an engine
-	Attempts          []ReasonCount // failed attempts, of the same calls and of others
-	Refusals          []ReasonCount // refusals before an engine was asked
+	Failures          []ReasonCount
+	Attempts          []ReasonCount // failed attempts, including those of calls that did not fail
+	Refusals          []ReasonCount // calls that were refused before a request was sent to an engine
 }
 
 // Model returns the history of a model. It is empty if the model has had no calls.
 func (o *Outlook) Model(id string) History { return orEmpty(o.Models[id]) }
 
-// Upstream returns the history of an upstream.
+// Upstream returns the history of an upstream. It is empty if the upstream has had no calls.
 func (o *Outlook) Upstream(name string) History { return orEmpty(o.Upstreams[name]) }
 
 func orEmpty(h *History) History {

@@ -29,8 +29,8 @@ func BenchmarkOutlook(b *testing.B) {
 	}
 }
 
-// TestOutlookAddsUp checks that the history of a model with many upstreams is the sum of its
-// histories at these upstreams, no matter how many calls there are.
+// TestOutlookAddsUp checks that the history of a model is the sum of its histories at its
+// upstreams.
 func TestOutlookAddsUp(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	var upstreams []string

@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// ReasonWindow is the period for which Reasons counts.
+// ReasonWindow is the period that Reasons covers.
 const ReasonWindow = 5 * time.Minute
 
-// mostReasons is the maximum number of reasons with a key. It is needed because a configuration may
-// have thousands of keys and models.
+// mostReasons limits the number of rows, because a configuration may have thousands of keys and
+// models.
 const mostReasons = 512
 
-// OtherKeys stands for the keys that found no free row.
+// OtherKeys is used instead of the key in a Reason if there are too many reasons.
 const OtherKeys = "(others)"
 
-// Reason is why calls were refused before an engine was asked, or failed at an engine.
+// Reason describes why calls were refused or failed.
 type Reason struct {
 	Code     string
 	Status   int
 	Outcome  Outcome
-	Limit    string // the exceeded limit of the key; empty otherwise
+	Limit    string
 	Model    string
 	Key      string // key id, for a refusal
-	Upstream string // upstream, for a failure
-	Cause    string // for a failure: a word of upstreams.Causes
+	Upstream string
+	Cause    string // for a failure: one of upstreams.Causes
 
-	EngineStatus int // for a failure: the status of the engine's answer; 0: no answer
+	EngineStatus int // for a failure: the status of the engine's response, or 0 if there was no response
 }
 
-// ReasonCount counts the calls that ended for a reason within ReasonWindow.
+// ReasonCount counts the calls within ReasonWindow that ended for a reason.
 type ReasonCount struct {
 	Reason
 	Count  int
-	Minute int // how many of Count ended in the last minute
+	Minute int // the part of Count in the last minute
 	Last   time.Time
 }
 
-// Reasons counts refusals or failures by reason. A flood of one reason does not hide another. Any
-// goroutine may call its methods.
+// Reasons counts refusals or failures by reason. A flood of calls with the same reason does not
+// hide other reasons. Reasons is safe for concurrent use.
 type Reasons struct {
 	mu   sync.Mutex
 	rows map[Reason]*reasonRow
@@ -59,8 +59,8 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// row finds or adds the row for a reason. If there is no room, it first removes rows whose counts
-// are zero.
+// row returns the row for a reason. If there are too many rows, it first removes those without
+// recent calls.
 func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row
@@ -86,7 +86,7 @@ func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	return row
 }
 
-// Counts returns the reasons in the window, the most frequent first.
+// Counts returns the reasons in the window, most frequent first.
 func (r *Reasons) Counts(now time.Time) []ReasonCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // TestRefusalsCountAll checks that each refusal in a flood is counted, and that rare refusals stay
-// visible beside the flood.
+// visible.
 func TestRefusalsCountAll(t *testing.T) {
 	var r Recent
 	now := time.Unix(1_700_000_000, 0)
@@ -31,8 +31,8 @@ func TestRefusalsCountAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded checks that reasons beyond the maximum number are counted together, and
-// that rows of old refusals are reused.
+// TestRefusalsAreBounded checks that reasons that exceed the maximum number share a row, and that
+// rows of old refusals are reused.
 func TestRefusalsAreBounded(t *testing.T) {
 	var r Reasons
 	now := time.Unix(1_700_000_000, 0)

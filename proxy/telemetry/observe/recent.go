@@ -7,42 +7,40 @@ import (
 	"time"
 )
 
-// recentRows is how many calls are kept, no matter how they ended.
 const recentRows = 256
 
-// Recent keeps keptRows calls of each kind that operators search for, each for keptFor. The newest
-// calls of a busy edge cover only a few seconds, and most of them have succeeded.
+// Recent stores up to keptRows calls of each kind for keptFor. On a busy edge, the newest calls
+// alone would cover only a few seconds.
 const (
 	keptRows = 1000
 	keptFor  = time.Hour
 )
 
-// A call is slow if it waited longer than this for a slot, or if an engine took longer than this to
-// send the first event of its stream.
+// A call is slow if it waited longer than SlowQueue for a slot, or longer than SlowFirstToken for
+// the first event of its stream.
 const (
 	SlowQueue      = time.Second
 	SlowFirstToken = 2 * time.Second
 )
 
-// Recent holds the newest calls for which an engine was asked. It holds calls that failed, were
-// slow or were refused separately, so that neither successful calls nor a scanner without a key can
-// displace them. It counts failures and refusals by reason. Any goroutine may call its methods.
+// Recent stores the newest calls that reached an engine. It stores failed, slow and refused calls
+// separately, so that other calls cannot displace them. Recent is safe for concurrent use.
 type Recent struct {
 	calls                 ring
 	failed, slow, refused kept
-	// Refusals counts the calls that ended before an engine was asked.
+	// Refusals counts the calls that were refused before a request was sent to an engine.
 	Refusals Reasons
 	// Failures counts the calls that failed at an engine.
 	Failures Reasons
-	// Attempts counts the failed attempts, of all calls, that count as failures of their upstream.
+	// Attempts counts failed attempts that count as failures of their upstream.
 	Attempts Reasons
 }
 
-// kept holds calls of one kind. Its memory grows with the number of calls, up to keptRows.
+// kept stores calls of one kind. Its memory grows with the number of calls, up to keptRows.
 type kept struct {
 	mu   sync.Mutex
-	rows []Ended // a ring once it is full
-	next int     // index of the oldest row of a full ring
+	rows []Ended // used as a ring when it is full
+	next int     // index of the oldest row if the ring is full
 }
 
 func (k *kept) add(r *Record, now time.Time) {
@@ -98,7 +96,6 @@ func (r *ring) add(rec *Record, now time.Time) {
 	row.mu.Unlock()
 }
 
-// newest returns the rows, starting with the call that ended last.
 func (r *ring) newest() []Ended {
 	out := make([]Ended, 0, recentRows)
 	for i := range r.rows {
@@ -124,7 +121,7 @@ type Ended struct {
 	End time.Time
 }
 
-// isRefusal reports whether the call was refused before an engine was asked.
+// isRefusal reports whether the call was refused before a request was sent to an engine.
 func (r *Record) isRefusal() bool {
 	return r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone
 }
@@ -134,8 +131,8 @@ func (r *Record) Slow() bool {
 	return r.Queue > SlowQueue || r.Stream && r.UpstreamTTFT > SlowFirstToken
 }
 
-// Refused reports whether the call was refused before an engine was asked, through no fault of the
-// service.
+// Refused reports whether the call was refused before a request was sent to an engine, although the
+// service was not at fault.
 func (r *Record) Refused() bool { return r.isRefusal() && !r.Outcome.Failed() }
 
 func (r *Recent) add(rec *Record, now time.Time) {
@@ -168,9 +165,8 @@ func (r *Recent) add(rec *Record, now time.Time) {
 	r.calls.add(rec, now)
 }
 
-// Newest returns the newest calls: at most n that reached an engine or were answered, and at most n
-// of each kind that is kept separately. Each call appears only once. The call that ended last comes
-// first.
+// Newest returns at most n calls that reached an engine, and at most n of each kind that is stored
+// separately, most recent first. Each call appears only once.
 func (r *Recent) Newest(n int, now time.Time) []Ended {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]
@@ -187,7 +183,7 @@ func (r *Recent) Newest(n int, now time.Time) []Ended {
 	return all
 }
 
-// Find returns the call with the given id if it is still kept.
+// Find returns the call with the given id if it is still stored.
 func (r *Recent) Find(id string, now time.Time) (Ended, bool) {
 	for _, e := range r.Newest(keptRows, now) {
 		if e.RequestID.String() == id {

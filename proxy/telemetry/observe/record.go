@@ -7,14 +7,14 @@ import (
 	"penstock/config/money"
 )
 
-// Outcome is how a call ended, for a metric label and the log.
+// Outcome says how a call ended, for a metric label and the log.
 type Outcome string
 
 // The closed set of outcomes.
 const (
 	OK           Outcome = "ok"
 	ClientError  Outcome = "client_error"  // the request was invalid or not allowed
-	Limited      Outcome = "limited"       // refused by a rate, a full pool or a memory budget
+	Limited      Outcome = "limited"       // refused by a rate limit, a full pool or a memory budget
 	NoRoute      Outcome = "no_route"      // no healthy upstream
 	UpstreamFail Outcome = "upstream_fail" // an engine failed before the commit
 	StreamBroken Outcome = "stream_broken" // an engine failed after the commit
@@ -24,13 +24,12 @@ const (
 	Internal     Outcome = "internal"
 )
 
-// Failed reports whether the service failed the call. The alert on failing calls counts the same
-// outcomes.
+// Failed reports whether the service failed the call. The alert uses the same outcomes.
 func (o Outcome) Failed() bool {
 	return o == UpstreamFail || o == StreamBroken || o == Timeout || o == NoRoute || o == Internal
 }
 
-// Phase is the phase of a call, or the last phase of a call whose client disconnected.
+// Phase is the current phase of a call or, if the client disconnected, the last phase.
 type Phase string
 
 // The phases of a call.
@@ -40,11 +39,10 @@ const (
 	PhaseQueued    Phase = "queued"
 	PhaseWaiting   Phase = "waiting"
 	PhaseStreaming Phase = "streaming"
-	PhaseStalled   Phase = "stalled" // only at the end: the client stopped reading
+	PhaseStalled   Phase = "stalled" // only for calls that have ended: the client stopped reading
 )
 
-// ID is a request id stored in place: "req_" and 26 characters. A Record contains the id itself, so
-// storing an id allocates nothing.
+// ID is a request id: "req_" and 26 characters. Storing an id allocates nothing.
 type ID [30]byte
 
 // String returns the id as clients see it.
@@ -56,74 +54,72 @@ func IsID(s string) bool {
 	return ok && len(s) == len(ID{}) && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// Record holds all data that is reported about one call. Model, Upstream and Key are configured
-// names or empty, User and Session are keyed hashes, and Client is the peer's address if log.client
-// is set. ProxyRequestID is a text from a trusted proxy. No field can hold a client's text.
+// Record contains everything that is reported about one call. Model, Upstream and Key are
+// configured names or empty, and User and Session are keyed hashes. No field can contain client
+// text.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
-	ProxyRequestID                              string // of a listed proxy; empty: none
-	// user of the key's application; zero: unknown
+	ProxyRequestID                              string // from a proxy in listen_trusted, or empty
+	// User is the user of the application that has the key, or zero if unknown.
 	User     EndUser
-	Session  Session // session of the client; zero: unknown
-	Template string  // the key that is the template for a token's rights
+	Session  Session
+	Template string // the key that is the template for a token's rights
 
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
-	Resumed          int    // how often another upstream continued the stream
+	Resumed          int
 	Class            string // class of the call; empty for the first class
-	Asked            string // the model that the client requested, if Model answers in place of it
+	Asked            string // the model that the client requested if Model answered instead
 	Nearest          string // the configured model that the client may have meant by an unknown name
-	// tier of the last upstream that was asked; 0: the first tier, or no tiers
+	// Tier is the tier of the upstream in the last attempt. The first tier is 0.
 	Tier int
-	// Arm is the arm of the last upstream that was asked, or the call's own arm if no upstream was
-	// asked because there was no slot. It is NoArm for upstreams without an arm, and empty if the
-	// model has no arms and no shadow.
+	// Arm is the arm of the upstream in the last attempt. If there was no attempt, Arm is the arm
+	// to which the call was assigned. It is empty if the model has no arms and no shadow.
 	Arm       string
-	MissedArm string  // the call's own arm, or NoArm, if an upstream of another arm was asked
-	Choice    *Choice // why the last upstream was picked; nil: there was no choice
-	Code      string  // the error code of the refusal or failure
-	Finish    string  // how the answer ended, in the chat dialect's words
-	// Markup names model markup at the start of the answer that the engine should have parsed. The
-	// name is from a closed set.
+	MissedArm string  // if an upstream of another arm was used: the arm to which the call was assigned, or NoArm
+	Choice    *Choice // why the last upstream was chosen; nil if there was no alternative
+	Code      string
+	Finish    string
+	// Markup is the model markup at the start of the answer, from a closed set. The engine should
+	// have removed it.
 	Markup           string
 	Dropped          []string // members omitted from the request, from a closed set
-	Limit            string   // the key's limit that refused the call; empty otherwise
+	Limit            string
 	Outcome          Outcome
-	Phase            Phase // the phase in which the client disconnected
+	Phase            Phase
 	PromptTokens     int
 	CompletionTokens int
-	CachedTokens     int  // how many of PromptTokens the engine had cached
-	ExpectedCached   int  // how many it was expected to have cached; see Choice
-	TokensEstimated  bool // the engine reported no tokens
+	CachedTokens     int
+	ExpectedCached   int  // the part of PromptTokens that was expected to be cached; see Choice
+	TokensEstimated  bool // the engine did not report token counts
 	Spend            money.Amount
 	Committed        bool // bytes of a stream were sent
 
-	Queue        time.Duration // time spent waiting for a slot
-	TTFT         time.Duration // until the first event; unstreamed: until the last byte
+	Queue        time.Duration
+	TTFT         time.Duration // until the first event or, without streaming, the last byte
 	UpstreamTTFT time.Duration // from sending the request to the first event
-	Overhead     time.Duration // the edge's own time before the first byte of the answer; 0: unknown
+	Overhead     time.Duration // the time that the edge added before the first byte of the answer, or 0 if unknown
 
 	BytesIn, BytesOut int64
 
-	// Cause and EngineStatus describe the failure that ended the call. Cause is a word of
-	// upstreams.Causes, or empty if no engine failed the call. EngineStatus is the status of the
-	// engine's answer, or 0 without an answer.
+	// Cause and EngineStatus describe the failure that ended the call. Cause is one of
+	// upstreams.Causes, or empty. EngineStatus is 0 if there was no response.
 	Cause        string
 	EngineStatus int
-	Hooks        *Hooks // nil: no hook was asked
-	// Failed lists the failed attempts, oldest first, even if a later attempt was answered.
+	Hooks        *Hooks // nil if no hook was called
+	// Failed lists the failed attempts, oldest first, even if a later attempt succeeded.
 	Failed []FailedAttempt
 
 	streamed int // events that a Meter counted while the stream ran
 }
 
-// Hooks describes what the hooks did to a call.
+// Hooks describes the hooks of a call.
 type Hooks struct {
-	Took   time.Duration // total time of all hooks
-	Failed string        // the last hook without a decision; empty: none
-	Detail string        // fault in its answer, a word of hook.Details; empty: it gave no answer
+	Took   time.Duration
+	Failed string // the last hook that returned no decision, or empty
+	Detail string // the fault in the hook's response, one of hook.Details; empty if there was no response
 }
 
 // SetTokens records the tokens of the prompt and the answer.
@@ -134,17 +130,18 @@ func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
 	}
 }
 
-// NoArm stands for upstreams without an arm, if other upstreams of the same model have one.
+// NoArm is the name for the upstreams without an arm if other upstreams of the same model have
+// arms.
 const NoArm = "-"
 
 // FailedAttempt describes a failed attempt.
 type FailedAttempt struct {
 	Upstream     string
-	Cause        string        // a word of upstreams.Causes
-	EngineStatus int           // status of the engine's answer; 0: no answer
+	Cause        string // one of upstreams.Causes
+	EngineStatus int
 	Arm          string        // arm of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
-	Fault        bool          // it counts as a failure of the upstream
+	Fault        bool          // the attempt counts as a failure of the upstream
 	After        time.Duration // from the start of the call to the start of the attempt
 	Took         time.Duration
 }
@@ -154,16 +151,16 @@ func (r *Record) retried(i int) bool {
 	return i < len(r.Failed)-1 || !r.Outcome.Failed() || r.Failed[i].Upstream != r.Upstream
 }
 
-// outputTime returns how long the generation took after the first token.
 func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Start) - r.TTFT }
 
 // Limits that do not belong to a key.
 const (
-	limitPool   = "pool"   // every slot of the model is in use, and its queue full or timed out
-	limitEngine = "engine" // the engines themselves refused
+	limitPool   = "pool"   // all slots of the model are in use, and its queue is full or timed out
+	limitEngine = "engine" // the engines refused
 )
 
-// limit returns, from a closed set, the limit that refused a call with the outcome Limited.
+// limit returns the limit that refused a call whose outcome is Limited. The result comes from a
+// closed set.
 func (r *Record) limit() string {
 	switch {
 	case r.Limit != "":
@@ -176,8 +173,8 @@ func (r *Record) limit() string {
 	return dash(r.Code)
 }
 
-// shownModel returns the model as the console log shows it. An unknown name is a client's text, so
-// shownModel shows a configured model with a similar name in place of it.
+// shownModel returns the model for the log. An unknown name is client text, so shownModel returns a
+// similar configured name instead.
 func (r *Record) shownModel() string {
 	switch {
 	case r.Code != "model_not_found":
@@ -189,7 +186,6 @@ func (r *Record) shownModel() string {
 	}
 }
 
-// dash returns s, or "-" if it is empty.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -8,9 +8,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Registry holds the metric sets of the live upstreams. An upstream's series are removed together
-// with the upstream, and two edges in one process (in tests) have separate series. The zero value
-// is ready for use. A Registry is safe for concurrent use.
+// Registry contains the metric sets of the live upstreams. The zero value is ready for use. A
+// Registry is safe for concurrent use.
 type Registry struct {
 	mu   sync.Mutex
 	sets []*metrics.Set

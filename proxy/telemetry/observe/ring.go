@@ -5,8 +5,7 @@ import "time"
 // RingSlot is the time that one slot of a Ring covers.
 const RingSlot = 10 * time.Second
 
-// Ring counts over a window of slots, so old counts expire by themselves. T holds the counts of a
-// slot.
+// Ring counts over a window of time slots. T is the type of the counts in a slot.
 type Ring[T any] struct{ slots []ringSlot[T] }
 
 type ringSlot[T any] struct {
@@ -27,7 +26,7 @@ func (r *Ring[T]) At(now time.Time) *T {
 	return &slot.counts
 }
 
-// Each calls f with the counts of the slots in the window that ends at now, at most all slots.
+// Each calls f with the counts of the slots in the window that ends at now.
 func (r *Ring[T]) Each(now time.Time, window time.Duration, f func(*T)) {
 	newest := slotAt(now)
 	for i := range r.slots {

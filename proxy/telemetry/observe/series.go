@@ -13,16 +13,15 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Histogram bounds, in seconds. Latencies range from a local embedding to a long generation. The
-// gaps within a stream range from those of an engine with over 1,000 tokens a second to those of an
-// engine that swaps. The last bounds are for the edge's own time.
+// Histogram bounds, in seconds. The gap bounds cover engines with more than 1,000 tokens per second
+// as well as engines that swap.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
 	overheadBounds = []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .1, .5}
 )
 
-// Families with one label whose values are a closed set of words.
+// Families with one label whose values come from a closed set.
 const (
 	familyAborts  = "penstock_client_aborts_total"
 	familyErrors  = "penstock_errors_total"
@@ -36,8 +35,7 @@ var labelOf = map[string]string{
 	familyBroken: "code", familyDropped: "what",
 }
 
-// series finds the counters' handles. A lookup takes no lock and does not allocate. Creating a
-// handle does both.
+// series contains all metric series of calls. A lookup neither locks nor allocates.
 type series struct {
 	set *metrics.Set
 
@@ -69,9 +67,9 @@ type (
 		model string
 		tier  int // above 0
 	}
-	classKey    struct{ model, class string } // class is not the model's first
+	classKey    struct{ model, class string } // class is not the first class
 	choiceKey   struct{ model, reason string }
-	fallbackKey struct{ model, to string } // the second model answered in place of the first, or got copies of its calls
+	fallbackKey struct{ model, to string } // to answered calls for model, or received copies of them
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
 	failureKey  struct{ upstream, cause, status string }
@@ -98,7 +96,7 @@ func (t *table[K, V]) all() map[K]V {
 	return nil
 }
 
-// change stores a changed copy. The caller must hold series.mu.
+// change stores a copy that f has modified. The caller must hold series.mu.
 func (t *table[K, V]) change(f func(map[K]V)) {
 	next := maps.Clone(t.all())
 	if next == nil {
@@ -159,8 +157,8 @@ func newSeries(set *metrics.Set) *series {
 	return s
 }
 
-// modelSeries holds the series of one model in one dialect. Without a model (the call was refused
-// before one was found), only the counters of ended calls exist.
+// modelSeries has the series of one model in one dialect. If the model is empty, only the counters
+// of ended calls exist.
 type modelSeries struct {
 	key                        modelKey
 	dropped                    bool // the model was removed from the configuration; guarded by series.mu
@@ -168,15 +166,14 @@ type modelSeries struct {
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
-	// Unix nanoseconds at which its last call ended; 0: no call yet
+	// lastAt is when the model's last call ended, in Unix nanoseconds, or 0.
 	lastAt atomic.Int64
 }
 
-// upstreamSeries holds the series of one upstream.
 type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
-// model returns a model's series. If the model is no longer configured, it returns the series for
-// no model.
+// model returns the series of a model. If the model is no longer configured, it returns the series
+// without a model.
 func (s *series) model(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(modelKey{dialect, model}); ok {
 		return m
@@ -186,7 +183,7 @@ func (s *series) model(dialect, model string) *modelSeries {
 	return s.makeModel(dialect, model)
 }
 
-// makeModel is model for callers that hold mu.
+// makeModel does the same as model for callers that hold mu.
 func (s *series) makeModel(dialect, model string) *modelSeries {
 	if !s.configured[model] {
 		model = ""
@@ -216,14 +213,14 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 	return m
 }
 
-// ended returns the counter of calls with this outcome.
 func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Counter {
 	if c, ok := m.ends.get(endKey{upstream, o}); ok {
 		return c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// dropped since the caller's lookup: a counter created here would outlive its model
+	// The model was dropped after the caller's lookup. A counter created now would never be
+	// removed.
 	if m.dropped {
 		m = s.makeModel(m.key.dialect, m.key.model)
 	}
@@ -244,19 +241,18 @@ func (m *modelSeries) endName(k endKey) string {
 		dash(k.upstream), "outcome", string(k.outcome))
 }
 
-// observe records the latencies of a successful call. Refusals are fast and would hide the latency
-// of other calls.
+// observe records the latencies of a successful call. Refusals are fast and would distort the
+// latencies.
 func (m *modelSeries) observe(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // an unstreamed answer has no first token
+	if r.Stream && r.TTFT > 0 { // an answer that is not streamed has no first token
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
 
-// used counts tokens, and how long a queued call waited.
 func (m *modelSeries) used(r *Record) {
 	if m.duration == nil {
 		return
@@ -272,8 +268,8 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns an upstream's series. If the upstream is no longer configured, the series are
-// not exported.
+// upstream returns the series of an upstream. If the upstream is no longer configured, they are not
+// exported.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
@@ -298,15 +294,15 @@ func (u *upstreamSeries) finish(r *Record) {
 	}
 }
 
-// pair returns a model's history at an upstream. If either is no longer configured, no reader sees
-// the history.
+// pair returns the history of a model at an upstream. If one of them is no longer configured, the
+// history is discarded.
 func (s *series) pair(model, upstream string) *history {
 	return entryOf(s, &s.pairs, pairKey{model, upstream}, func() bool {
 		return s.configured[model] && s.configuredUpstream[upstream]
 	})
 }
 
-// word returns a family's counter for a word of its closed set.
+// word returns the counter of a family for a label value from a closed set.
 func (s *series) word(family, value string) *metrics.Counter {
 	k := wordKey{family, value}
 	if c, ok := s.words.get(k); ok {
@@ -319,7 +315,6 @@ func (s *series) word(family, value string) *metrics.Counter {
 	return c
 }
 
-// failed counts a failed attempt, if its upstream is configured.
 func (s *series) failed(a *FailedAttempt) {
 	k := failureKey{a.Upstream, a.Cause, statusLabel(a.EngineStatus)}
 	if c, ok := s.failures.get(k); ok {
@@ -340,8 +335,8 @@ func (k failureKey) name() string {
 	return "penstock_upstream_failures_total" + labels("upstream", k.upstream, "cause", k.cause, "status", k.status)
 }
 
-// statusLabel returns an engine's status as a label. An engine may send any number, so all numbers
-// that are no HTTP status share one label.
+// statusLabel returns the label for a status. All numbers that are not HTTP statuses share a label,
+// because an engine may send any number.
 func statusLabel(status int) string {
 	switch {
 	case status == 0:
@@ -352,7 +347,8 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// markup counts an answer that starts with markup, if its model is configured.
+// markup counts an answer that starts with markup. If the model is not configured, the count is
+// discarded.
 func (s *series) markup(model, markup string) {
 	k := markupKey{model, markup}
 	if c, ok := s.markups.get(k); ok {
@@ -369,7 +365,6 @@ func (s *series) markup(model, markup string) {
 	s.markups.change(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
-// count counts a model's call in one of the tables, if the model is configured.
 func count[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
 	entryOf(s, t, k, func() bool { return s.configured[model] }).Add(1)
 }
@@ -389,7 +384,6 @@ func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
 	return h
 }
 
-// keep drops the series for models, upstreams and keys that are not listed.
 func (s *series) keep(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -472,7 +466,6 @@ func setOf(names []string) map[string]bool {
 	return out
 }
 
-// labels formats name and value pairs for the text format.
 func labels(pairs ...string) string {
 	var b strings.Builder
 	for pair := range slices.Chunk(pairs, 2) {

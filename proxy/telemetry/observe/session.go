@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// Session distinguishes clients' sessions in the log of one process. The zero value means unknown.
+// Session distinguishes client sessions in the log of one process. The zero value means unknown.
 type Session [8]byte
 
-// String returns the session as the log shows it.
+// String returns the session as it appears in the log.
 func (s Session) String() string { return hex.EncodeToString(s[:]) }
 
-// sessionSecret stays the same until the process ends.
+// sessionSecret returns a secret that does not change until the process exits.
 var sessionSecret = sync.OnceValue(func() []byte {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // Read never fails
 	return secret
 })
 
-// SessionOf returns the Session for the hash of a session's name; a hash of 0 has none. The hash
-// that routing uses has no secret, and names may be easy to guess. So without this second hash a
-// reader of the log could test guessed names.
+// SessionOf returns the Session for the hash of a session's name. If the hash is 0, it returns the
+// zero Session. The first hash has no secret, so without this second hash a reader of the log could
+// test guessed names.
 func SessionOf(hash uint64) (s Session) {
 	if hash == 0 {
 		return s

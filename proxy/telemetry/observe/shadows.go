@@ -2,19 +2,19 @@ package observe
 
 import "sync/atomic"
 
-// ShadowEnd is how a call's copy ended. The set is closed.
+// ShadowEnd says how a call's copy ended. The set is closed.
 type ShadowEnd uint8
 
-// The ways in which a copy ends.
+// The values of ShadowEnd.
 const (
-	ShadowOK        ShadowEnd = iota
-	ShadowFailed              // its engine failed, or gave no valid answer
-	ShadowUnfit               // the rules, context or engine of the other model exclude the request
-	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls were waiting
-	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up
-	ShadowLeft                // the client disconnected
-	ShadowDrained             // the edge or the engine is ending its work
-	ShadowForbidden           // the call's key has no consent for any of the engines
+	ShadowOK       ShadowEnd = iota
+	ShadowFailed             // its engine failed, or sent no valid answer
+	ShadowUnfit              // the rules, the context or the engine of the other model do not allow the request
+	ShadowNoSlot             // calls were waiting, or every engine was at least half busy or accepted no calls
+	ShadowNoMemory           // limits.body_memory or limits.reply_memory was used up
+	ShadowLeft
+	ShadowDrained // the edge or the engine is draining
+	ShadowForbidden
 	shadowEnds
 )
 
@@ -31,18 +31,16 @@ type Shadows struct {
 	Prompt, Completion int64 // tokens
 }
 
-// shadowStats holds the counters behind a Shadows.
 type shadowStats struct {
 	ended              [shadowEnds]atomic.Int64
 	prompt, completion atomic.Int64
 }
 
-// ShadowArm returns the name under which the copies at another model are compared with a model's
-// own calls.
+// ShadowArm returns the arm name under which a comparison shows the copies sent to another model.
 func ShadowArm(to string) string { return "shadow:" + to }
 
-// Shadowed counts a copy of a call for r.Model that went to another model. r has the copy's times
-// and tokens. Only copies that ended by themselves are compared.
+// Shadowed counts a copy of a call for r.Model that was sent to another model. r contains the times
+// and tokens of the copy.
 func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	s := c.series.shadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
@@ -59,7 +57,7 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns how the copies of a model's calls at another model ended.
+// ShadowsOf returns how the copies of a model's calls that were sent to another model ended.
 func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {
@@ -70,7 +68,7 @@ func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	return out
 }
 
-// shadow returns the stats of copies. The stats of an unconfigured model are discarded.
+// shadow returns the statistics of copies. If the model is not configured, they are discarded.
 func (s *series) shadow(k fallbackKey) *shadowStats {
 	return entryOf(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
 }

@@ -11,16 +11,14 @@ import (
 )
 
 const (
-	// sinkBytes is the maximum number of bytes that wait to be written.
 	sinkBytes = 1 << 20
-	// closeTime is how long writing the last lines may take. A blocked reader must not keep the
-	// process from ending.
+	// closeTime limits Close, because a blocked reader must not prevent the process from exiting.
 	closeTime = 2 * time.Second
 )
 
-// Sink is an asynchronous, bounded io.Writer for log lines: Write never waits for the destination.
-// Lines that do not fit the buffer, and lines that the destination refuses, are dropped and
-// counted. Sink is safe for concurrent use and implements zapcore.WriteSyncer.
+// Sink is an asynchronous, bounded io.Writer for log lines. Write never waits for the destination.
+// Lines that do not fit into the buffer, or that the destination refuses, are dropped and counted.
+// Sink is safe for concurrent use.
 type Sink struct {
 	dst     io.Writer
 	guard   *guard.Guard
@@ -33,8 +31,7 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the goroutine that writes; Close ends it. g catches a panic in dst, which loses
-// the lines of that write.
+// NewSink starts the writing goroutine; Close ends it. g catches panics in dst.
 func NewSink(dst io.Writer, g *guard.Guard) *Sink {
 	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
@@ -58,11 +55,11 @@ func (s *Sink) Write(line []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer. It does nothing, because Close flushes.
 func (s *Sink) Sync() error { return nil }
 
-// Dropped returns the number of lines lost since the start.
+// Dropped returns the number of lines lost since the edge started.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes the queued lines and ends the goroutine. It waits at most closeTime for a
-// destination that blocks, and then leaves the goroutine behind.
+// Close writes the buffered lines. If the destination blocks for closeTime, Close returns although
+// the goroutine still runs.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -94,8 +91,8 @@ func (s *Sink) run() {
 	}
 }
 
-// pass writes lines to the destination. If a pipe is closed or a disk is full, lines are lost, but
-// never a request.
+// pass writes a chunk of lines. If a pipe is closed or a disk is full, the lines are lost, but no
+// request fails.
 func (s *Sink) pass(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()

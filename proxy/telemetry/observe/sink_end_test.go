@@ -26,7 +26,7 @@ func (s *sick) Write(p []byte) (int, error) {
 }
 
 // TestSinkCountsWhatIsRefused checks that lines that a full disk or a closed pipe refuses are
-// counted, including partly written ones.
+// counted, including partly written lines.
 func TestSinkCountsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[int]uint64{0: 3, 5: 2, 7: 2, 100: 0} {
@@ -40,8 +40,8 @@ func TestSinkCountsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSinkNeverBlocks checks that a destination that accepts no bytes loses the lines beyond the
-// buffer, but delays neither writers nor the end of the process.
+// TestSinkNeverBlocks checks a destination that accepts no bytes. Lines that do not fit into the
+// buffer are lost, but neither writers nor the end of the process are delayed..
 func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"penstock/config"
 )
 
-// TestSinkNeverWaits checks that Write never waits for a destination that accepts no bytes, and
-// that only complete lines are dropped, and counted. The kept lines are written once the
-// destination accepts bytes again.
+// TestSinkNeverWaits checks that Write never waits for a blocked destination, and that only
+// complete lines are dropped and counted. The other lines are written once the destination accepts
+// bytes again.
 func TestSinkNeverWaits(t *testing.T) {
 	r, w := io.Pipe()
 	sink := NewSink(w, nil)
@@ -26,7 +26,7 @@ func TestSinkNeverWaits(t *testing.T) {
 	}
 	c := NewCalls(metrics.NewSet(), log, config.Log{Access: true})
 	c.Configured([]string{"m"}, []string{"a"}, nil)
-	const calls = 10000 // some 4 MB of lines
+	const calls = 10000 // about 4 MB of lines
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -86,8 +86,8 @@ func TestConsoleLine(t *testing.T) {
 	}
 }
 
-// TestLineLevels checks that the line of a call that the service failed is a warning, in either
-// format and with any status.
+// TestLineLevels checks that the line of a call that the service failed is a warning, in both
+// formats and for any status.
 func TestLineLevels(t *testing.T) {
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
 		core, lines := observer.New(zap.InfoLevel)

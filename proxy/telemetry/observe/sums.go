@@ -1,38 +1,38 @@
 package observe
 
-// History holds the last five minutes of a model, an upstream or all of them, in steps of
-// StepSeconds, oldest first. Unknown values are -1.
+// History describes the last five minutes in steps of StepSeconds, oldest first. Unknown values are
+// -1.
 type History struct {
 	StepSeconds     float64   `json:"step_seconds"`
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTMillis      []float64 `json:"ttft_p50_ms"`
 	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
-	Ended           int       `json:"calls_5m"`   // calls that ended at an engine, in any way
-	Failed          int       `json:"failed_5m"`  // how many of these calls failed
+	Ended           int       `json:"calls_5m"` // calls that ended at an engine, with any outcome
+	Failed          int       `json:"failed_5m"`
 	Retried         int       `json:"retried_5m"` // failed attempts that another attempt followed
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
 
-// Minute sums up the calls that ended in the last minute. Unknown values are -1.
+// Minute summarizes the calls of the last minute. Unknown values are -1.
 type Minute struct {
-	Calls   int     `json:"calls"`   // ended calls, including refused ones
-	Failed  int     `json:"failed"`  // failed at an upstream, or because there was no upstream
-	Retried int     `json:"retried"` // failed attempts that a retry hid from the client
-	Full    int     `json:"full"`    // found no free slot
-	Limited int     `json:"limited"` // exceeded a limit of their key
+	Calls   int     `json:"calls"`  // ended calls, including refused ones
+	Failed  int     `json:"failed"` // failed at an upstream, or because there was no upstream
+	Retried int     `json:"retried"`
+	Full    int     `json:"full"`
+	Limited int     `json:"limited"`
 	In      float64 `json:"prompt_tokens"`
 	Out     float64 `json:"generated_tokens"`
 
 	Streams       int     `json:"streams"` // streams that had a first token
 	TTFTP50Millis float64 `json:"ttft_p50_ms"`
 	TTFTP95Millis float64 `json:"ttft_p95_ms"`
-	Queued        int     `json:"queued"` // calls that waited for a slot and got one
+	Queued        int     `json:"queued"`
 	QueueP95      float64 `json:"queue_p95_ms"`
 }
 
-// refuse adds calls that ended before an engine was asked.
+// refuse adds calls that were refused before a request was sent to an engine.
 func (m *Minute) refuse(c *ReasonCount) {
 	m.Calls += c.Minute
 	switch {
@@ -45,7 +45,6 @@ func (m *Minute) refuse(c *ReasonCount) {
 	}
 }
 
-// sum adds up one step of several deployments.
 type sum struct {
 	in, out                 float64
 	prompts                 Prompts
@@ -54,14 +53,12 @@ type sum struct {
 	ttft                    times
 }
 
-// sums adds up the last minutes of several deployments.
 type sums struct {
 	steps  [historySlots]sum // the current step is last
 	minute times             // times to the first token in the last minute
 	wait   times             // waits for a slot in the last minute
 }
 
-// addTo adds h's last steps to each of the sums.
 func (h *history) addTo(last int64, to ...*sums) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +96,6 @@ func (t *sums) addSlot(s *slot, age int64) {
 	}
 }
 
-// add adds the sums of o.
 func (t *sums) add(o *sums) {
 	for i := range t.steps {
 		step, more := &t.steps[i], &o.steps[i]
@@ -114,7 +110,7 @@ func (t *sums) add(o *sums) {
 	t.wait.add(&o.wait)
 }
 
-// read returns the sums for display. Only present seconds of the last step have passed.
+// read returns the sums for display. present is how many seconds of the last step have passed.
 func (t *sums) read(present float64) History {
 	out := t.recent()
 	for i := range t.steps {
@@ -128,7 +124,7 @@ func (t *sums) read(present float64) History {
 	return out
 }
 
-// recent is like read, but without the values of single steps.
+// recent is like read, but omits the values of individual steps.
 func (t *sums) recent() History {
 	var all times
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}

@@ -23,18 +23,16 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Tracer makes one span per call and one per attempt, with the names from the GenAI semantic
-// conventions, and sends the spans to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans that
-// it returns, do nothing and cost nothing. A Tracer is safe for concurrent use.
+// Tracer creates one span per call and one per attempt, according to the GenAI semantic
+// conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer does nothing. A Tracer is
+// safe for concurrent use.
 type Tracer struct {
 	tracer trace.Tracer
 	queue  *spanQueue
 }
 
-// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL, or to /v1/traces
-// there if the URL has no path. It dials nothing before the first batch. instance distinguishes the
-// edge from others. g catches a panic while sending. Such a panic loses the batch. The log reports
-// when the endpoint stops accepting spans, and when it accepts them again.
+// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL with the default path
+// /v1/traces. It connects only when it sends the first batch. instance distinguishes the edge from other edges. g catches panics while sending.
 //
 // The variables of the OpenTelemetry SDK apply, except those of the endpoint and of the length of
 // the queue. A variable that cannot be read is logged without its value, which may be a credential.
@@ -43,7 +41,7 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { warn.Error(nil, "sampler or resource attributes") }))
-	// From here on, the exporter logs and counts errors itself.
+	// From now on, the exporter logs and counts errors.
 	defer func() {
 		otel.SetLogger(logr.Discard())
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
@@ -62,8 +60,7 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: queue}, nil
 }
 
-// resourceOf returns the attributes that all spans of the process share. Values from the
-// environment override the edge's own.
+// resourceOf returns the attributes of the edge. Attributes from the environment take precedence.
 func resourceOf(version, instance string) *resource.Resource {
 	own := []attribute.KeyValue{
 		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
@@ -76,10 +73,10 @@ func resourceOf(version, instance string) *resource.Resource {
 	return all // contains all valid entries
 }
 
-// Dropped returns how many spans were lost since the start.
+// Dropped returns how many spans were lost since the edge started.
 func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
-// Close sends queued spans until ctx ends, and then drops the remaining spans.
+// Close sends queued spans until ctx ends.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -90,13 +87,12 @@ func (t *Tracer) Close(ctx context.Context) error {
 // CallSpan is the span of one call. Only the call's goroutine may use it.
 type CallSpan struct {
 	tracer *Tracer
-	ctx    context.Context // carries only the parent span of the attempts
+	ctx    context.Context // contains only the parent span of the attempts
 	span   trace.Span
 }
 
-// Call starts the span of a call that started at start. traceparent is the client's well-formed
-// header, or nil. The client's decision whether to record is kept. operation is a word from the
-// conventions, such as chat.
+// Call starts the span of a call. traceparent is the client's well-formed header, or nil. operation
+// is an operation name from the conventions, such as chat.
 func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
@@ -133,9 +129,8 @@ func appendTraceparent(dst []byte, s trace.Span) []byte {
 	return append(dst, "00-"+c.TraceID().String()+"-"+c.SpanID().String()+"-"+c.TraceFlags().String()...)
 }
 
-// End ends the span with the record's values, which include no prompt or answer. A request that was
-// refused for lack of a valid key gets no span, because otherwise strangers could fill the
-// endpoint.
+// End ends the span with the record's values. It discards the span of a request without a valid
+// key, because strangers could otherwise flood the endpoint.
 func (s *CallSpan) End(r *Record, now time.Time) {
 	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
 		return
@@ -175,7 +170,6 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	s.span.End(trace.WithTimestamp(now))
 }
 
-// operation returns the name with which the span was started.
 func (r *Record) operation(s trace.Span) string {
 	if recorded, ok := s.(sdk.ReadOnlySpan); ok {
 		return recorded.Name()
@@ -183,11 +177,11 @@ func (r *Record) operation(s trace.Span) string {
 	return r.Dialect
 }
 
-// AttemptSpan is the span of one attempt, which is the work of one upstream for the call.
+// AttemptSpan is the span of one attempt at one upstream.
 type AttemptSpan struct{ span trace.Span }
 
-// Attempt starts the span of an attempt. The arguments are configured names, the name of the engine
-// profile, and the base URL that is dialled.
+// Attempt starts the span of an attempt. base is the base URL of the connection, and engine is the
+// name of the engine profile.
 func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
 	if s == nil {
 		return nil
@@ -209,8 +203,7 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 // Traceparent appends the W3C traceparent header for the engine.
 func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
 
-// End ends the span with the outcome, the engine's status (0 if there was none), and the time to
-// the first event (0 if there was none).
+// End ends the span. status is 0 if there was no response, and ttft is 0 if there was no event.
 func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Duration, now time.Time) {
 	if a == nil {
 		return

@@ -20,7 +20,7 @@ import (
 	"penstock/config"
 )
 
-// exporter is an endpoint that tests can hold and break.
+// exporter is an endpoint that tests can block and break.
 type exporter struct {
 	hold chan struct{}
 	err  error
@@ -37,7 +37,7 @@ func (e *exporter) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) erro
 
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
-// sampledSpan returns a recorded span. The SDK's processor skips all others.
+// sampledSpan returns a recorded span. The SDK's processor skips all other spans.
 func sampledSpan() sdk.ReadOnlySpan {
 	return tracetest.SpanStub{Name: "x", SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
@@ -89,7 +89,7 @@ func TestParentOf(t *testing.T) {
 	}
 }
 
-// TestNoTracer checks that a nil Tracer does nothing and allocates nothing.
+// TestNoTracer checks that a nil Tracer does nothing and does not allocate.
 func TestNoTracer(t *testing.T) {
 	var tracer *Tracer
 	now := time.Now()
@@ -165,7 +165,7 @@ func TestSampling(t *testing.T) {
 			if c.parent != "" {
 				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
 			}
-			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // never ended or sent
+			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // the span is never ended or sent
 				recorded++
 			}
 		}
@@ -185,8 +185,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestSpansOfCalls checks that a call's span has the call's key, and that a request without a valid
-// key has no span.
+// TestSpansOfCalls checks that the span of a call contains the call's key, and that a request
+// without a valid key has no span.
 func TestSpansOfCalls(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("penstock")}
@@ -216,7 +216,7 @@ func TestSpansOfCalls(t *testing.T) {
 
 // TestEndpointHealth checks that the log reports once that the endpoint refuses spans, with its
 // status and without its URL, and once that it accepts them again. If the endpoint alternates, the
-// log reports that once a minute.
+// log must report this at most once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

@@ -11,20 +11,20 @@ import (
 	"penstock/config/money"
 )
 
-// UsageDays is how many days Usage keeps individually: the current and the previous month.
+// UsageDays is how many days Usage stores individually: the current and the previous month.
 const UsageDays = 62
 
-// Usage keeps at most usagePairs pairs of a key and a model. It counts further pairs under
-// usageOther, so the sums stay correct.
+// usagePairs is the maximum number of pairs of a key and a model. Other pairs are counted under
+// usageOther, so that the sums are correct.
 const (
 	usagePairs = 10_000
 	usageOther = "(other)"
 )
 
-// Usage counts calls and tokens by key and model, and by key and end user, since the start and by
-// day (UTC), for chargeback. Any goroutine may call its methods.
+// Usage counts calls and tokens by key and model, by key and end user, and by day (UTC). It is safe
+// for concurrent use.
 type Usage struct {
-	mu    sync.Mutex // held to add a pair, and for since
+	mu    sync.Mutex // held to add a pair; guards since
 	since time.Time
 	pairs table[usagePair, *usageCell]
 	users endUsers
@@ -47,7 +47,7 @@ type usageDay struct {
 	Amount
 }
 
-// DayBefore stands for the sum of all days that Usage no longer keeps individually.
+// DayBefore is the day in the row that contains the sum of all older days.
 const DayBefore = 0
 
 // DayOf returns the day of a time, in UTC.
@@ -62,14 +62,14 @@ func ParseDay(s string) (int64, error) {
 	return DayOf(t), err
 }
 
-// Amount holds an amount of usage.
+// Amount is an amount of usage.
 type Amount struct {
 	Calls      uint64 `json:"calls"`
 	Prompt     uint64 `json:"prompt_tokens"`
-	Cached     uint64 `json:"cached_tokens"` // how many of prompt_tokens engines had cached
+	Cached     uint64 `json:"cached_tokens"`
 	Completion uint64 `json:"completion_tokens"`
 	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
-	// Spend is the cost at the models' prices.
+	// Spend is the cost according to the prices of the models.
 	Spend money.Amount `json:"spend,omitzero"`
 }
 
@@ -86,7 +86,7 @@ func (a *Amount) Add(b Amount) {
 	a.Spend = a.Spend.Plus(b.Spend)
 }
 
-// add counts a call that an engine has worked on. A refusal is not usage.
+// add counts a call if it reached an engine. A refusal is not usage.
 func (u *Usage) add(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
@@ -121,7 +121,7 @@ func (u *Usage) cell(p usagePair) *usageCell {
 	return c
 }
 
-// add counts an amount on a day. It returns the day on which the amount was counted.
+// add adds an amount to a day. It returns the day to which the amount was added.
 func (c *usageCell) add(a Amount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,13 +132,13 @@ func (c *usageCell) add(a Amount, day int64) int64 {
 		}
 		c.days = append(c.days, usageDay{day: day})
 	}
-	d := &c.days[len(c.days)-1] // if the clock was set back, the newest day gets the amount
+	d := &c.days[len(c.days)-1] // the newest day, even if the clock was set back
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
 	return d.day
 }
 
-// UsageReport holds the usage of all keys.
+// UsageReport contains the usage of all keys.
 type UsageReport struct {
 	Since time.Time  `json:"since"`
 	Now   time.Time  `json:"now"`
@@ -146,19 +146,19 @@ type UsageReport struct {
 	Keys  []KeyUsage `json:"keys"`
 }
 
-// KeyUsage holds the usage of one key.
+// KeyUsage is the usage of one key.
 type KeyUsage struct {
 	Key    string       `json:"key"` // id of the key; empty if no key is required
 	Total  Amount       `json:"total"`
 	Models []ModelUsage `json:"models,omitempty"`
-	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, on request
+	Users  []UserUsage  `json:"users,omitempty"` // set instead of Models in a report by end user
 }
 
 // ModelUsage is the usage of one model by one key.
 type ModelUsage struct {
 	Model string `json:"model"`
 	Total Amount `json:"total"`
-	Days  []Day  `json:"days"` // oldest first, without days without calls, at most 62
+	Days  []Day  `json:"days"` // oldest first, at most 62; omits days without calls
 }
 
 // Day is the usage on one day, in UTC.
@@ -167,8 +167,8 @@ type Day struct {
 	Amount
 }
 
-// Report returns all usage, ordered by key and model. It starts at since, or earlier if the
-// restored ledger starts earlier.
+// Report returns all usage, ordered by key and model. The report starts at since or, if the
+// restored ledger starts earlier, at the start of the ledger.
 func (u *Usage) Report(since, now time.Time) *UsageReport {
 	u.mu.Lock()
 	if !u.since.IsZero() && u.since.Before(since) {
@@ -188,7 +188,6 @@ func (r *UsageReport) add(key string, m ModelUsage) {
 	k.Models = append(k.Models, m)
 }
 
-// with adds an amount to a key's usage.
 func (r *UsageReport) with(key string, a Amount) *KeyUsage {
 	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
 	if at < 0 {
@@ -237,7 +236,6 @@ func (r *UsageReport) Of(period string) *UsageReport {
 	return out
 }
 
-// within returns the days in a period, and their sum.
 func within(period string, all []Day) (days []Day, sum Amount) {
 	for _, d := range all {
 		if strings.HasPrefix(d.Day, period) {
@@ -248,10 +246,10 @@ func within(period string, all []Day) (days []Day, sum Amount) {
 	return days, sum
 }
 
-// SavedBy sets a function that reports how long usage has been waiting for the disk.
+// SavedBy sets a function that returns how long usage has been waiting for the disk.
 func (u *Usage) SavedBy(unsaved func() time.Duration) { u.unsaved.Store(&unsaved) }
 
-// Unsaved returns how long usage has been waiting for the disk, or 0 if it is not saved at all.
+// Unsaved returns how long usage has been waiting for the disk, or 0 if usage is not saved.
 func (u *Usage) Unsaved() time.Duration {
 	if f := u.unsaved.Load(); f != nil {
 		return (*f)()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestUsageOfAPeriod checks that a report for one day or month has the sums of its days.
+// TestUsageOfAPeriod checks that a report for a day or a month contains the sums of its days.
 func TestUsageOfAPeriod(t *testing.T) {
 	var u Usage
 	for day := range 40 {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// UsageRow is the usage of a model by a key on one day, or of all models by an end user of the key.
-// It covers the whole day, so a newer row replaces all older ones.
+// UsageRow is a key's usage of one model on one day, or the usage of one of its end users on one
+// day. A newer row replaces all older rows with the same key, model, user and day.
 type UsageRow struct {
 	Key, Model string
 	User       string // a keyed hash; such a row has no model, and the key's other rows include its usage
-	Day        int64  // days since 1970, in UTC; DayBefore: all days that are not kept individually
+	Day        int64  // days since 1970, in UTC; DayBefore for the sum of all days that are not stored individually
 	Amount
 }
 
-// Changed calls f with the rows that have changed since the last call of Changed. Only one
-// goroutine may use it.
+// Changed calls f with the rows that have changed since its last call. Changed must not be called
+// concurrently.
 func (u *Usage) Changed(f func(UsageRow)) {
 	for p, c := range u.pairs.all() {
 		c.mu.Lock()
@@ -32,7 +32,7 @@ func (p usagePair) row(day int64, a Amount) UsageRow {
 	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
 }
 
-// changedDays calls f with the days that have changed. The caller must exclude other goroutines.
+// changedDays calls f with the days that have changed. The caller must prevent concurrent use.
 func (c *usageCell) changedDays(f func(*usageDay)) {
 	for i := range c.days {
 		if d := &c.days[i]; d.changed {
@@ -59,7 +59,8 @@ func (u *Usage) Rows(f func(UsageRow)) {
 	u.users.rows(f)
 }
 
-// Restore adds earlier usage, which was counted from since on. It may run while calls are counted.
+// Restore adds usage that was counted since the given time. It may be called while calls are
+// counted.
 func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Lock()
 	if u.since.IsZero() || since.Before(u.since) {
@@ -74,8 +75,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns when the counting of the restored usage started, or a zero time if no usage was
-// restored.
+// Since returns the time from which the restored usage was counted, or the zero time.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *usageCell) restore(day int64, a Amount) {
 	}
 }
 
-// Of returns the usage of all models by a key from one day to another, both included.
+// Of returns a key's usage of all models between two days, both included.
 func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	for p, c := range u.pairs.all() {
 		if p.key != key {
@@ -118,7 +118,7 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	return sum
 }
 
-// Day returns the usage of all models by each key on a day, by key id.
+// Day returns the usage of all models on a day, by key id.
 func (u *Usage) Day(day int64) map[string]Amount {
 	out := map[string]Amount{}
 	for p, c := range u.pairs.all() {

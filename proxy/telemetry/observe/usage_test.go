@@ -21,8 +21,8 @@ func TestUsage(t *testing.T) {
 	book("k", "m", first, nil)
 	book("k", "m", first.Add(time.Second), func(r *Record) { r.TokensEstimated = true })
 	book("k", "n", first, nil)
-	book("j", "m", first, func(r *Record) { r.Outcome = ClientGone }) // the engine has worked
-	book("j", "m", first, func(r *Record) { r.Attempts = 0 })         // the engine has not worked
+	book("j", "m", first, func(r *Record) { r.Outcome = ClientGone }) // the call reached an engine
+	book("j", "m", first, func(r *Record) { r.Attempts = 0 })         // the call did not reach an engine
 	book("j", "", first, nil)
 	got := u.Report(first, first)
 	if len(got.Keys) != 2 || got.Keys[0].Key != "j" || got.Keys[0].Total.Calls != 1 || got.Total.Calls != 4 {
@@ -46,7 +46,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageIsBounded checks that every call is counted even if there are more pairs than are kept.
+// TestUsageIsBounded checks that every call is counted even if there are more pairs than are
+// stored.
 func TestUsageIsBounded(t *testing.T) {
 	var u Usage
 	cells := map[usagePair]*usageCell{}

@@ -6,17 +6,14 @@ import (
 	"sync"
 )
 
-// Boost keeps work that computes and allocates much, such as reading a configuration, from delaying
-// requests. Until the caller calls done (once), the process has one more processor (GOMAXPROCS).
-// With PaceGC the work may also allocate some tens of MiB without a collection, because each
-// collection would mark all of the unfinished work. The memory limit (GOMEMLIMIT) still applies.
-// done collects the work's garbage, which takes milliseconds. Boosts from several goroutines may
-// overlap.
+// Boost prevents work that allocates a lot, such as reading a configuration, from delaying
+// requests. Until the caller calls done (exactly once), the process has one more processor
+// (GOMAXPROCS). If PaceGC is active, the work may also allocate some tens of MiB without a
+// collection. done collects the garbage of the work, which takes milliseconds. Boosts may overlap.
 //
-// Go runs a goroutine for up to 10 ms. If that goroutine has the only processor, or if the other
-// processors wait for a core, nobody polls the network in that time, and each step of each request
-// is delayed. With one more processor the kernel divides the core into finer slices, and prefers
-// threads that need little time.
+// Go runs a goroutine for up to 10 ms. If the goroutine occupies the only processor, nothing polls
+// the network during this time. If there is one more processor, the kernel divides the core into
+// smaller slices and prefers threads that need little time.
 func Boost() (done func()) {
 	spareProcessor.acquire()
 	if !gcPace.adaptive.Load() {
@@ -29,10 +26,8 @@ func Boost() (done func()) {
 	}
 }
 
-// spareProcessor is the processor that boosts add to the processors of the process.
 var spareProcessor processorBoost
 
-// processorBoost adds one processor while it has users.
 type processorBoost struct {
 	mu    sync.Mutex
 	users int
@@ -46,8 +41,8 @@ func (p *processorBoost) acquire() {
 	}
 }
 
-// release restores GOMAXPROCS from the environment, or lets the runtime choose. The runtime follows
-// the limits of a container until the program sets GOMAXPROCS.
+// release restores GOMAXPROCS from the environment. Otherwise the runtime chooses it, and adapts it
+// to the limits of a container.
 func (p *processorBoost) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // TestPacerBoosts checks that a boost lets the heap grow by an amount that does not depend on its
-// size, and that a pace chosen during the boost takes effect after it. The boost's garbage is
-// collected first, unless the heap is still below the goal of the pace.
+// size, and that a pace chosen during the boost takes effect afterwards. It also checks that the
+// boost's garbage is collected first, unless the heap is still smaller than the goal of the pace.
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
@@ -24,7 +24,7 @@ func TestPacerBoosts(t *testing.T) {
 	p.beginBoost(bytes(16 << 20))
 	p.beginBoost(bytes(32 << 20))
 	p.adapt(bytes(tightAbove), time.Time{})
-	p.endBoost(1<<40, bytes(1<<20)) // another boost continues
+	p.endBoost(1<<40, bytes(1<<20)) // another boost is still running
 	p.endBoost(tightAbove+tightAbove*tightPace/100, bytes(tightAbove))
 	p.beginBoost(bytes(1 << 40))
 	p.endBoost(tightAbove+tightAbove*tightPace/100+1, bytes(tightAbove))
@@ -34,8 +34,8 @@ func TestPacerBoosts(t *testing.T) {
 	}
 }
 
-// TestBoostProcessor checks that the process has one more processor during any number of boosts,
-// and its own number afterwards.
+// TestBoostProcessor checks that the process has exactly one more processor, whatever the number of
+// boosts.
 func TestBoostProcessor(t *testing.T) {
 	own := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(own) })
@@ -62,15 +62,15 @@ func TestBoostProcessor(t *testing.T) {
 		boosts(1)
 	})
 	t.Run("default", func(t *testing.T) {
-		t.Setenv("GOMAXPROCS", "") // restored at the end
+		t.Setenv("GOMAXPROCS", "") // Setenv restores GOMAXPROCS at the end
 		os.Unsetenv("GOMAXPROCS")
 		runtime.SetDefaultGOMAXPROCS()
 		boosts(runtime.GOMAXPROCS(0))
 	})
 }
 
-// TestBoostCollects checks that, with PaceGC, there is no collection during a boost that allocates
-// some megabytes, and that the boost collects its garbage when it ends.
+// TestBoostCollects checks that a boost that allocates a few megabytes causes no collection until
+// it ends, if PaceGC is active.
 func TestBoostCollects(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
 		t.Skip("GOGC rules, not PaceGC")
@@ -86,7 +86,7 @@ func TestBoostCollects(t *testing.T) {
 	runtime.ReadMemStats(&within)
 	done()
 	runtime.ReadMemStats(&after)
-	if n := within.NumGC - before.NumGC; n > 1 { // a collection may have been running before
+	if n := within.NumGC - before.NumGC; n > 1 { // a collection may have been running already
 		t.Errorf("%d collections within the boost", n)
 	}
 	if within.HeapAlloc < 24<<20 {

@@ -5,23 +5,23 @@ import (
 	"runtime"
 )
 
-// Facts are how much of the machine the process may use, and how much it uses.
+// Facts describe how much of the machine the process may use, and how much it uses.
 type Facts struct {
 	PID        int `json:"pid"`
-	Processors int `json:"processors"` // processors of the machine
-	// processors usable at the same time (GOMAXPROCS)
+	Processors int `json:"processors"`
+	// MaxProcs is the number of processors that can be used at a time (GOMAXPROCS).
 	MaxProcs     int          `json:"max_processors"`
 	MemoryLimit  int64        `json:"memory_limit_bytes,omitempty"`
 	MemorySource MemorySource `json:"memory_limit_source,omitempty"`
 	Goroutines   int          `json:"goroutines"`
 	Heap         uint64       `json:"heap_bytes"`    // bytes of objects, including garbage
-	HeapHeld     uint64       `json:"heap_os_bytes"` // bytes taken from the system and not returned
+	HeapHeld     uint64       `json:"heap_os_bytes"` // bytes obtained from the system and not returned
 	Stacks       uint64       `json:"stacks_bytes"`
-	Collections  uint32       `json:"collections"` // garbage collections since the start
+	Collections  uint32       `json:"collections"`
 	NextGC       uint64       `json:"next_collection_at_bytes"`
 }
 
-// Look returns the current facts. Reading the runtime's counts stops the process for a moment.
+// Look returns the current facts. Reading the runtime's statistics briefly stops the process.
 func Look() Facts {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

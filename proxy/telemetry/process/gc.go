@@ -10,30 +10,28 @@ import (
 	"time"
 )
 
-// The pace changes at these live heap sizes, in bytes. At the usual pace a tiny heap would be
-// collected after every few megabytes of small requests, each time with almost no gain. With a
-// large heap, memory matters more than time, because open streams use nearly all of the heap and
-// allocate almost nothing. Collections are then rare at any pace, and a lower percentage saves
-// memory for each stream.
+// The pace changes at these live heap sizes, in bytes. At the usual pace, a tiny heap would be
+// collected after every few megabytes of small requests, with almost no gain. A large heap is due
+// to open streams, which allocate almost nothing. Collections are then rare at any pace, and a
+// lower percentage saves memory.
 const (
 	tightAbove = 48 << 20
-	tightUntil = 32 << 20 // below this size the usual pace is restored
+	tightUntil = 32 << 20 // below this size, the usual pace is restored
 	looseBelow = 4 << 20
-	looseUntil = 6 << 20 // from this size on the usual pace is restored
+	looseUntil = 6 << 20 // from this size on, the usual pace is restored
 
-	loosePace = 400 // percent of the live heap that may be allocated until the next collection
+	loosePace = 400 // how much may be allocated before the next collection, in percent of the live heap
 	usualPace = 100
 	tightPace = 40
 
 	boostRoom = 64 << 20 // bytes that a boost may allocate without a collection
 )
 
-// While the process is busy, the collector does not collect a heap below the floor. There is no
-// floor if the process may use less than floorFrom in total. A process becomes busy if it has two
+// While the process is busy, the collector does not collect a heap that is smaller than the floor.
+// The same load then causes several times fewer collections. A process becomes busy if it has two
 // collections within busyBelow. It becomes idle after idleAfter without a collection, and then
-// returns the memory of the floor to the system. A busy process collects a few times less often
-// than an idle one. So the gap between the two times keeps the process from alternating between the
-// two states.
+// returns the memory of the floor to the system. idleAfter is much longer than busyBelow, so that
+// the state does not alternate. There is no floor if the process may use less than floorFrom.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor
@@ -42,13 +40,13 @@ const (
 	idleAfter = time.Minute
 )
 
-// runtimeFloor is the heap size below which the runtime does not collect at a pace of 100 percent.
-// The size grows with the percentage.
+// runtimeFloor is the heap size below which the runtime does not collect if the pace is 100
+// percent. The size is proportional to the pace.
 const runtimeFloor = 4 << 20
 
-// PaceGC adapts the garbage collector's pace to the live heap size after each collection, for as
-// long as the process runs. memory is how many bytes the process may use. PaceGC does not change a
-// pace that the environment sets (GOGC). Further calls do nothing.
+// PaceGC adapts the garbage collector's pace to the live heap size after each collection. memory is
+// how many bytes the process may use. PaceGC does not change a pace that the environment sets
+// (GOGC). All calls except the first do nothing.
 func PaceGC(memory int64) {
 	paceOnce.Do(func() {
 		if os.Getenv("GOGC") != "" {
@@ -65,7 +63,6 @@ func PaceGC(memory int64) {
 
 var paceOnce sync.Once
 
-// gcPace is the pace of the process's garbage collector.
 var gcPace = pacer{
 	pace: usualPace, usual: usualPace,
 	set: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC,
@@ -73,22 +70,21 @@ var gcPace = pacer{
 
 type pacer struct {
 	adaptive atomic.Bool
-	floor    uint64 // 0: no floor
+	floor    uint64 // 0 if there is no floor
 	set      func(percent int)
 	collect  func()
 
 	mu     sync.Mutex
-	pace   int // in force while no boost runs
+	pace   int // used while no boost runs
 	usual  int // the last result of paceOf
-	boosts int // number of running boosts
+	boosts int
 	last   time.Time
 	busy   bool
 }
 
-// heap holds the heap sizes after a collection, in bytes.
 type heap struct {
 	live    uint64
-	counted uint64 // live objects, stacks and globals: the pace is a percentage of them
+	counted uint64 // size of live objects, stacks and globals; the pace is a percentage of this size
 }
 
 // goal returns the heap size at which the next collection starts.
@@ -96,7 +92,6 @@ func (h heap) goal(pace int) uint64 {
 	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
 }
 
-// paceTo returns the largest percentage whose goal does not exceed the floor.
 func (h heap) paceTo(floor uint64) int {
 	if floor <= h.live {
 		return 0
@@ -104,9 +99,9 @@ func (h heap) paceTo(floor uint64) int {
 	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
 }
 
-// adapt chooses the pace after a collection. h is the heap after that collection. The pace takes
-// effect once no boost runs. A change stops the process for a moment, so adapt keeps the pace if
-// the goal would hardly change.
+// adapt chooses the pace after a collection. While a boost runs, the new pace does not take effect
+// yet. A change of the pace briefly stops the process, so adapt omits changes that would have
+// little effect.
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,10 +135,9 @@ func (p *pacer) beginBoost(h heap) {
 	}
 }
 
-// endBoost ends a boost. The last boost to end restores the pace. size is the heap's current size,
-// and h is the heap after the last collection. If size exceeds the goal of the pace, endBoost
-// collects the heap first. If a collection starts beyond its goal, the next allocation must do all
-// of the marking at once. With one processor all other goroutines then wait.
+// endBoost ends a boost. When the last boost ends, endBoost restores the pace. If the heap exceeds
+// the goal of the pace, it first collects the heap. Otherwise the next allocation would have to do
+// all of the marking, and on a single processor other goroutines would wait for it.
 func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +150,6 @@ func (p *pacer) endBoost(size uint64, h heap) {
 	p.set(p.pace)
 }
 
-// paceOf returns the pace for a heap of live bytes, given the current pace.
 func paceOf(live uint64, pace int) int {
 	switch {
 	case live >= tightAbove, live >= tightUntil && pace == tightPace:
@@ -167,7 +160,6 @@ func paceOf(live uint64, pace int) int {
 	return usualPace
 }
 
-// readHeap returns the heap sizes after the last collection.
 func readHeap() heap {
 	live := readMetric("/gc/heap/live:bytes")
 	return heap{live: live, counted: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
@@ -188,8 +180,8 @@ func readMetric(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// afterEachGC calls f on the runtime's own goroutine after each collection. Each collection runs
-// the finalizer of an unreferenced mark, which then creates the next mark.
+// afterEachGC calls f after each collection. It uses the finalizer of an unreferenced object, which
+// creates the next such object. f runs on the runtime's finalizer goroutine.
 func afterEachGC(f func()) {
 	type mark struct{ _ [16]byte } // large enough not to share memory with other objects
 	var again func(*mark)

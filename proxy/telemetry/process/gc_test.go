@@ -31,8 +31,8 @@ func TestPaceOf(t *testing.T) {
 	}
 }
 
-// TestPacerFloor checks that a busy process whose live heap is below the floor collects at the
-// floor, and that an idle process collects as without a floor.
+// TestPacerFloor checks that a busy process whose live heap is smaller than the floor collects at
+// the floor, and that the floor does not affect an idle process.
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int
@@ -69,8 +69,8 @@ func TestPacerFloor(t *testing.T) {
 	}
 }
 
-// TestPacerKeeps checks that the pace is kept if the goal would change by less than an eighth,
-// because a change stops the process.
+// TestPacerKeeps checks that the pace does not change if the goal would change by less than an
+// eighth, because a change briefly stops the process.
 func TestPacerKeeps(t *testing.T) {
 	sets := 0
 	p := pacer{floor: heapFloor, pace: usualPace, usual: usualPace, set: func(int) { sets++ }}

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestLock checks that only one holder at a time can lock a file, and that the next one can lock it
-// once the first has closed it.
+// TestLock checks that a locked file can be locked again only after the first owner has closed it.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	var files [3]*os.File

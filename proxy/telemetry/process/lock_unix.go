@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Lock locks a file for this process until the file is closed. It does not wait: if another process
-// has the lock, it returns ErrLocked.
+// Lock locks a file until it is closed. If another process has locked the file, Lock returns
+// ErrLocked.
 func Lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -24,16 +24,15 @@ const (
 	MemoryAssumed      MemorySource = "assumed"
 )
 
-// assumedMemory is the limit on systems that report no memory.
+// assumedMemory is the limit on systems that do not report their memory.
 const assumedMemory = 1 << 30
 
-// cgroupShare is how much of a cgroup's memory the Go heap may use, from 0 to 1. The kernel also
-// counts memory outside of the heap, such as the sockets' buffers.
+// cgroupShare leaves memory for what the kernel counts in addition to the Go heap, such as socket
+// buffers.
 const cgroupShare = 0.9
 
-// memoryLimit returns how many bytes this process may use, and the source of that limit. The source
-// is the Go runtime's limit (GOMEMLIMIT), the tightest limit of the process's cgroup and its
-// parents (version 2 or 1), or the physical memory.
+// memoryLimit returns how many bytes this process may use: the Go runtime's limit (GOMEMLIMIT), the
+// lowest limit of the process's cgroups, or the physical memory.
 func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
 		return n, MemoryFromRuntime
@@ -41,10 +40,9 @@ func memoryLimit() (int64, MemorySource) {
 	return systemMemory(os.DirFS("/"))
 }
 
-// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's limit if the process
-// runs in a limited cgroup and GOMEMLIMIT is not set. The collector then works harder before the
-// kernel would kill the process. ApplyMemoryLimit returns the limit in bytes and its source. Call
-// it once, before large allocations.
+// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's limit, unless GOMEMLIMIT
+// is set. The collector then works harder before the kernel would kill the process. Call
+// ApplyMemoryLimit once, before large allocations.
 func ApplyMemoryLimit() (int64, MemorySource) {
 	n, source := memoryLimit()
 	if source == MemoryFromCgroup {
@@ -55,7 +53,6 @@ func ApplyMemoryLimit() (int64, MemorySource) {
 	return n, source
 }
 
-// applied is the result of ApplyMemoryLimit.
 var applied atomic.Pointer[appliedLimit]
 
 type appliedLimit struct {
@@ -63,10 +60,9 @@ type appliedLimit struct {
 	source MemorySource
 }
 
-// systemMemory reads the limit from the files under root.
 func systemMemory(root fs.FS) (int64, MemorySource) {
 	physical := physicalMemory(root)
-	// Without a limit, a cgroup of version 1 reports a huge number.
+	// A version 1 cgroup without a limit reports a huge number.
 	if n := cgroupMemory(root); n > 0 && (physical == 0 || n < physical) {
 		return n, MemoryFromCgroup
 	}
@@ -76,9 +72,9 @@ func systemMemory(root fs.FS) (int64, MemorySource) {
 	return assumedMemory, MemoryAssumed
 }
 
-// cgroupMemory returns the tightest memory limit among the process's cgroups, or 0 if there is
-// none. Lines of /proc/self/cgroup have the format "id:controllers:path". Version 2 has one line
-// with id 0 and no controllers (cgroups(7)).
+// cgroupMemory returns the lowest memory limit of the process's cgroups, or 0. Lines of
+// /proc/self/cgroup have the format "id:controllers:path". Version 2 has one line with id 0 and no
+// controllers (cgroups(7)).
 func cgroupMemory(root fs.FS) int64 {
 	file, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -105,14 +101,13 @@ func cgroupMemory(root fs.FS) int64 {
 	return tightest
 }
 
-// tightestLimit returns the tightest limit from the cgroup up to the mount. Directories may be
-// missing: inside a container the path may be the host's path, while the mount shows only the
-// container's subtree.
+// tightestLimit returns the lowest limit from the cgroup up to the mount. In a container, the path
+// may be the host's path, so directories may be missing.
 func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
 	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {
 		if b, err := fs.ReadFile(root, path.Join(mount, dir, name)); err == nil {
-			// "max" in version 2 is not a number and means no limit.
+			// In version 2, "max" is not a number and means that there is no limit.
 			n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
 			if err == nil && n > 0 && (tightest == 0 || n < tightest) {
 				tightest = n
@@ -124,8 +119,8 @@ func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	}
 }
 
-// physicalMemory reads MemTotal, which is in KiB, from /proc/meminfo (proc(5)). It returns 0 if
-// there is no such file.
+// physicalMemory reads MemTotal, in KiB, from /proc/meminfo (proc(5)). It returns 0 if there is no
+// such file.
 func physicalMemory(root fs.FS) int64 {
 	f, err := root.Open("proc/meminfo")
 	if err != nil {

@@ -8,6 +8,5 @@ import (
 
 func init() { log.SetOutput(io.Discard) }
 
-// End lets the standard library's log write to standard error again. main calls End first, so that
-// later messages from libraries are not lost.
+// End lets the standard library's log write to standard error again. main calls End first.
 func End() { log.SetOutput(os.Stderr) }
