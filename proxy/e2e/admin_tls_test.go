@@ -27,14 +27,13 @@ func servedAs(t *testing.T, address string) string {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// TestAdminOverTLS checks that the admin listener speaks TLS with its own pair, that the pair is
-// read again when it changes, and that each command reaches the listener if it is given the CA's
-// certificate.
+// TestAdminOverTLS checks that the admin listener uses TLS with a separate certificate, that the
+// certificate is read again when it changes, and that each command accepts --ca-cert.
 func TestAdminOverTLS(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
 	dir := t.TempDir()
-	trusted := filepath.Join(dir, "trusted.pem") // all pairs so far
+	trusted := filepath.Join(dir, "trusted.pem") // all certificates so far
 	pair := func() {
 		cert, _ := selfsigned.Write(t, dir, "admin", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 		before, _ := os.ReadFile(trusted)

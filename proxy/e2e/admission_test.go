@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 85 and 88, and the invariants of admission: limits hold exactly, all outputs report the same
-// number, and no way to end a call leaks anything.
+// These tests cover rows 85 and 88 and the invariants of admission. Limits are exact, all outputs
+// report the same numbers, and calls do not leak slots or tokens, however they end.
 
 // catalogModel is the part of a catalog entry that tests read.
 type catalogModel struct {
@@ -41,8 +41,8 @@ type catalogModel struct {
 	}
 }
 
-// catalog reads a model's entry. The list is rendered once a second, so catalog repeats the request
-// until the entry is new.
+// catalog returns the catalog entry of a model. The list is rendered once a second, so catalog
+// repeats the request until the entry is up to date.
 func (p *penstock) catalog(id string) catalogModel {
 	p.T.Helper()
 	var list struct{ Data []catalogModel }
@@ -56,7 +56,6 @@ func (p *penstock) catalog(id string) catalogModel {
 	return list.Data[i]
 }
 
-// hold opens n streams that last until release is called.
 func (p *penstock) hold(n int, body string) (release func()) {
 	p.T.Helper()
 	var streams []*rig.Stream
@@ -72,12 +71,11 @@ func (p *penstock) hold(n int, body string) (release func()) {
 	}
 }
 
-// endless makes a stream that lasts for minutes.
 const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestOneLedger sends calls of 1,000 clients to a model with 4 slots. The engine never has a fifth
-// request, and every refusal, the catalog and the metrics report the same number. The test is not
-// parallel because it needs the whole machine.
+// TestOneLedger sends calls from 1,000 clients to a model with 4 slots. The engine must never have
+// a fifth request, and refusals, catalog and metrics must report the same numbers. The test is not
+// parallel, because it needs the whole machine.
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
@@ -108,8 +106,8 @@ func TestOneLedger(t *testing.T) {
 							}
 						}
 					}
-					// The metadata's numbers are read a moment after the refusal, so a slot may be free again by
-					// then.
+					// The numbers in the metadata are read shortly after the refusal, so a slot may
+					// already be free again.
 					if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
 						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
 						t.Errorf("metadata = %s, want %d slots in all, active or available", r.Body, slots)
@@ -148,7 +146,7 @@ func TestOneLedger(t *testing.T) {
 	if s.Requests != ok.Load() || ok.Load()+full.Load() != clients*int64(calls) || ok.Load() < slots {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
-	// At the end, at rest, all numbers agree.
+	// When the edge is idle again, all numbers agree.
 	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
 	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
@@ -184,8 +182,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
-		// With one slot, and a queue that one key has filled, another key's call is served next but one,
-		// not last.
+		// There is one slot, and one key has filled the queue. Another key's call must be the
+		// second to be served.
 		p := start(t, rig.Setup{Engines: recording(), Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 5m }"})
 		release := p.hold(1, p.Chat(endless))
 		var wg sync.WaitGroup
@@ -204,7 +202,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 		ask("other", other)
 		release()
 		wg.Wait()
-		// the order in which the engine was asked, because ready replies may be read in any order
+		// Compare the order in which the engine received the calls, because replies may be read in
+		// any order.
 		var order []string
 		for _, r := range p.Engines[0].Recorded() {
 			for _, who := range []string{"flood", "other"} {
@@ -219,8 +218,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 }
 
-// TestQueue checks that the wait is bounded in depth and in time, and that a free slot is used at
-// once.
+// TestQueue checks that the depth and the wait are limited, and that a free slot is used
+// immediately.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("served", func(t *testing.T) {
@@ -251,7 +250,7 @@ func TestQueue(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
-		// on the first engine, no matter which one was asked before
+		// The first engine is used, whichever engine was used before.
 		release := p.hold(1, p.Chat(endless))
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
@@ -274,12 +273,12 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueNoticesRoom checks that a waiting call is served as soon as anything makes room, not
-// only when a slot is released.
+// TestQueueNoticesRoom checks that a waiting call is served as soon as a slot is available for any
+// reason, not only when a slot is released.
 func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
-	// waiting starts s with a failing second engine, a full first one, and a waiting call.
+	// waiting starts s with a failing second engine, a full first engine, and a waiting call.
 	waiting := func(t *testing.T, trouble func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
@@ -320,12 +319,12 @@ func TestQueueNoticesRoom(t *testing.T) {
 	t.Run("a breaker lets a trial through", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, s)
-		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // of the generation probe, too
+		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // the generation probe also fails
 		t.Cleanup(p.hold(1, p.Chat(endless)))
-		for range 5 { // each fails there, at once or as a trial, and then waits for the other engine
+		for range 5 { // each call fails there, immediately or as a trial, and then waits for the other engine
 			go p.Post(chatPath, p.Chat(""))
 		}
-		// A waiting call that is a trial, too, may end with its second failure.
+		// If a waiting call is also a trial, it may end with the second failure.
 		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
 		p.Engines[1].SetFault()
 		got := make(chan *rig.Reply, 1)
@@ -370,11 +369,12 @@ func TestQueueNoticesRoom(t *testing.T) {
 }
 
 // TestTokensSettleOnDisconnect checks that the tokens that a key's limit reserves for a call are
-// returned when the client disconnects.
+// released when the client disconnects.
 func TestTokensSettleOnDisconnect(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
-	// Each call reserves about 2,000 tokens; without settling, the third would be refused.
+	// Each call reserves about 2,000 tokens. If they were not released, the third call would be
+	// refused.
 	for range 6 {
 		s := p.OpenStream(chatPath, p.Chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
 		s.Next()
@@ -385,7 +385,7 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 }
 
 // TestTokensOfAnAbandonedAnswer checks that a client that disconnects before an unstreamed answer
-// is charged for the expected work, because it has used the engine.
+// is charged for the expected work, because the engine has worked.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
@@ -406,7 +406,7 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 			return p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 	}
-	for _, stream := range []string{"", `"stream":true,`} { // also before the first token
+	for _, stream := range []string{"", `"stream":true,`} { // streams are also abandoned before the first token
 		abandoned(stream + `"max_tokens":300,"sim":{"ttft_ms":60000}`)
 		l := p.LastCall()
 		if l.Outcome != "client_gone" || l.PromptTokens == 0 || !l.TokensEstimated || l.CompletionTokens != map[string]int{"": 300}[stream] {
@@ -419,8 +419,8 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
 
-// TestFault88_AbortsInEveryPhase disconnects clients at random moments in every phase. Nothing
-// leaks: at the end the rig checks that the edge is idle and that every call has one access line.
+// TestFault88_AbortsInEveryPhase disconnects clients at random times in every phase. At the end the
+// rig checks that the edge is idle and that every call has one access line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -525,15 +525,15 @@ func TestManyStreams(t *testing.T) {
 		e.SetSlots(streams)
 	}
 	wg.Wait()
-	// A line is written after the last byte that its client has received.
+	// A call's line is written after the client has received the last byte.
 	rig.WaitFor(t, rig.Patience, "every call has its access line", func() bool {
 		time.Sleep(50 * time.Millisecond)
 		return len(p.Calls()) == streams
 	})
 }
 
-// TestFramingIsNotObservable checks that the split of the engine's bytes does not change the
-// client's bytes.
+// TestFramingIsNotObservable checks that the client receives the same bytes, however the engine's
+// bytes are split.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, control := range map[string]string{
@@ -574,7 +574,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// anonymous removes the ids and times in which answers differ.
+// anonymous removes ids and times, which differ between answers.
 func anonymous(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {

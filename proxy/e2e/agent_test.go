@@ -56,7 +56,7 @@ func TestAgentFiles(t *testing.T) {
 func TestAgentWebSocket(t *testing.T) {
 	for _, on := range []string{"true", "false"} {
 		p := start(t, rig.Setup{Config: "responses: { websocket: " + on + " }" + audioConfig})
-		t.Setenv("EDGE_KEY", p.Key) // the program gets no other variables
+		t.Setenv("EDGE_KEY", p.Key) // the program receives no other variables
 		out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL, "--key-env", "EDGE_KEY")
 		if code != 0 || strings.Contains(out, "supports_websockets = true") != (on == "true") {
 			t.Errorf("websocket: %s: exit code %d\n%s%s", on, code, out, errs)
@@ -64,9 +64,8 @@ func TestAgentWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentEndsBySignal checks that a signal ends the command, no matter what the command waits
-// for. A shell makes background programs ignore an interrupt. Child programs inherit an ignored
-// signal, but not a handler.
+// TestAgentEndsBySignal checks that a signal ends the command at any time. Shells make background
+// programs ignore interrupts, and child programs inherit an ignored signal, but not a handler.
 func TestAgentEndsBySignal(t *testing.T) {
 	listens := make(chan os.Signal, 1)
 	signal.Notify(listens, syscall.SIGINT)

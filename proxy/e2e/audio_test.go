@@ -23,8 +23,7 @@ const (
 	speech         = "/v1/audio/speech"
 )
 
-// audioConfig serves every kind of model from the engine up-0 under a name that differs from the
-// engine's.
+// audioConfig serves every kind of model from the engine up-0 under a different name.
 const audioConfig = `
 timeouts: { linger: 0s, drain: 5s, client_body: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -59,14 +58,14 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 ` + more})
 }
 
-// formPart is one part of a test's form; file is its file name, if it has one.
+// formPart is one part of a test's form; file is the file name, or empty.
 type formPart struct{ name, file, value string }
 
 func text(name, value string) formPart { return formPart{name: name, value: value} }
 
 func wav(value string) formPart { return formPart{"file", "speech.wav", value} }
 
-// form returns a form in the encoding of most clients.
+// form returns a form encoded as most clients encode it.
 func form(parts ...formPart) (body, contentType string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// batchOf writes a batch of n chats; more holds further members of their bodies.
+// batchOf writes a batch of n chats. more contains additional members of their bodies.
 func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []string) {
 	t.Helper()
 	var text strings.Builder
@@ -70,7 +70,7 @@ func answers(t *testing.T, out string) (status map[string]int) {
 }
 
 // TestBatch checks that a batch fills an edge without a queue, and waits after refusals. A second
-// start sends no line.
+// start must send nothing.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 3"})
@@ -88,8 +88,9 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchLineErrors checks that a line's error is in the line's answer, that the batch waits
-// while the engine is down, and that a wrong key or input ends the batch before its first call.
+// TestBatchLineErrors checks that the error for a line is in the line's answer, and that the batch
+// waits while the engine is down. A wrong key or an invalid input must end the batch before its
+// first call.
 func TestBatchLineErrors(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Retry: "attempts: 1"})
@@ -113,7 +114,7 @@ func TestBatchLineErrors(t *testing.T) {
 		}
 	}
 	invalid := strings.Replace(wrong, `"model":"none"`, `"model":5`, 1)
-	for _, text := range []string{wrong, invalid, invalid} { // the model may exist by now
+	for _, text := range []string{wrong, invalid, invalid} { // the model may exist when the batch is run again
 		if err := os.WriteFile(args[1], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +146,8 @@ func TestBatchLineErrors(t *testing.T) {
 	}
 }
 
-// TestBatchAtTheWrongAddress checks that a batch without an endpoint ends and writes no answer.
+// TestBatchAtTheWrongAddress checks that a batch that does not find the endpoint ends without
+// writing an answer.
 func TestBatchAtTheWrongAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -162,7 +164,7 @@ func TestBatchContinues(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		p := start(t, rig.Setup{Upstream: "concurrency: 4"})
 		out, args := batchOf(t, p, 40, `"sim":{"tokens":2,"delay_ms":150}`)
-		p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", After: 12}) // so that the batch cannot end before the signal
+		p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", After: 12}) // prevents the batch from ending before the signal
 		others := p.Metric("penstock_client_connections")
 		cmd := rig.StartProcess(t, args...)
 		lines := func() int {
@@ -176,7 +178,7 @@ func TestBatchContinues(t *testing.T) {
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // a sent call may not have begun yet
+		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // the edge may not have started the last call yet
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 		p.Engines[0].SetFault()

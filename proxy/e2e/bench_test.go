@@ -8,7 +8,7 @@ import (
 )
 
 // TestBench checks that the load generator finds no fault in the edge's streams. It sends Messages
-// and Responses in conversations with tools and images, streamed and plain.
+// and Responses in conversations with tools and images.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCostlyMembers checks that request members that cause an engine much work are bounded on every
-// endpoint that passes them on, and that the error names the bound.
+// TestCostlyMembers checks that members that cause a lot of work for an engine are limited on every
+// endpoint, and that the error names the limit.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB"})
@@ -77,8 +77,8 @@ func TestCostlyMembers(t *testing.T) {
 }
 
 // TestUnfinishedBodies checks that a key's unfinished bodies use at most half of the memory for
-// bodies, no matter how the client sends them, so that other keys' bodies find room. A key without
-// competition, and a single body, may use all of the memory.
+// bodies, so that other keys' bodies fit. If no other key needs memory, or if there is only one
+// body, all of the memory may be used.
 func TestUnfinishedBodies(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -110,7 +110,7 @@ func TestUnfinishedBodies(t *testing.T) {
 	mine := p.Key
 	p.Key = other
 	p.Post(chatPath, large).WantStatus(200)
-	whole := begin(p, 6<<20) // more than half, but without competition
+	whole := begin(p, 6<<20) // more than half, but no other key needs memory
 	rig.WaitFor(t, rig.Patience, "a single body has its memory", held(p, 10))
 	whole.Reset()
 	p.Key = mine
@@ -123,8 +123,8 @@ func TestUnfinishedBodies(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodies checks that a body uses memory for the bytes that have been received, not for
-// the bytes that its client has announced.
+// TestAnnouncedBodies checks that a body uses memory only for the bytes received, not for its
+// announced length.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	const announced, part = 8 << 20, 256 << 10

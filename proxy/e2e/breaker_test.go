@@ -14,8 +14,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// twoKeys starts an edge with two keys for one engine. It also returns a function that sends
-// requests with the second key.
+// twoKeys starts an edge with two keys for one engine. other sends requests with the second key.
 func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *rig.Reply) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -24,12 +23,11 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
 }
 
-// failing is a request at which the healthy engine fails.
+// failing is a request that fails at the healthy engine.
 const failing = `"sim":{"fault":"status=500"}`
 
-// TestOneClientLeavesTheEngineToOthers checks that other clients are served, no matter what the
-// engine answers to one client, and how often. After each failure the edge's own probe checks that
-// the engine still works; no client's call is used for that.
+// TestOneClientLeavesTheEngineToOthers checks that other clients are served, whatever the engine
+// answers to one client. After each failure, the edge probes whether the engine still works.
 func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -55,7 +53,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 			if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
 				t.Errorf("state = %s, breaker %s; want up and closed", u.State, u.Breaker)
 			}
-			p.Told() // waits until all are counted
+			p.Told() // waits until all calls are counted
 			if n := p.Metric("penstock_calls_finished_total"); n != 6*rounds {
 				t.Errorf("%v calls are counted, want %d: a generation probe is none", n, 6*rounds)
 			}
@@ -79,7 +77,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	}
 }
 
-// TestOneClientWithoutKeys repeats TestOneClientLeavesTheEngineToOthers without keys: clients
+// TestOneClientWithoutKeys repeats TestOneClientLeavesTheEngineToOthers without keys. Clients
 // cannot be distinguished, so the engine's answers decide.
 func TestOneClientWithoutKeys(t *testing.T) {
 	t.Parallel()
@@ -92,8 +90,9 @@ func TestOneClientWithoutKeys(t *testing.T) {
 	}
 }
 
-// TestEngineThatFailsEverything checks that an engine that fails every call is taken out within two
-// seconds, although it has only one client, and serves again once it is healthy.
+// TestEngineThatFailsEverything checks that an engine that fails every call is taken out of service
+// within two seconds, although it has only one client, and returns to service after it has
+// recovered.
 func TestEngineThatFailsEverything(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -118,7 +117,7 @@ func TestEngineThatFailsEverything(t *testing.T) {
 				return p.Upstream("up-0").Breaker != "closed"
 			})
 			n := p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
-			if n < 1 || n > 1 && time.Since(begun) < time.Second { // later the next one may be the breaker's trial
+			if n < 1 || n > 1 && time.Since(begun) < time.Second { // later, the next failure may be the breaker's trial
 				t.Errorf("%v generation probes failed", n)
 			}
 			if u := p.Upstream("up-0"); u.LastFailure == nil || u.LastFailure.Status != 500 {
@@ -131,8 +130,8 @@ func TestEngineThatFailsEverything(t *testing.T) {
 }
 
 // TestHalfOpenIsNotOneClients checks that after a client's call has failed as the trial of a
-// half-open breaker, the next trial is the edge's own probe. So a recovered engine serves all
-// clients again, no matter what that client sends.
+// half-open breaker, the next trial is a probe by the edge. A recovered engine therefore serves all
+// clients again, whatever this client sends.
 func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -146,7 +145,7 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		r := p.Post(chatPath, p.Chat(failing))
 		return strings.Contains(r.Body, "upstream_failed")
 	})
-	// On a slow machine the next trial may be over by now.
+	// On a slow machine, the next trial may already be over.
 	if p.Upstream("up-0").Breaker == "closed" && p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) == 0 {
 		t.Fatal("the breaker is closed after the failed trial")
 	}
@@ -158,7 +157,7 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		p.Post(chatPath, p.Chat(failing)) // must not reach the engine
 		return false
 	})
-	// there may be one more probe right after the breaker closes
+	// Directly after the breaker closes, there may be one more attempt.
 	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 {
 		t.Errorf("%v more calls of that client were trials", n-trials)
 	}
@@ -168,10 +167,9 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	other("").WantStatus(200)
 }
 
-// TestKindsWithoutGenerationProbe checks model kinds for which the edge has no generation probe.
-// For images, for example, a probe would cost too much. Without keys, requests with different
-// bodies show whether an engine works. A repeated request does not show that, and neither does a
-// single client with a key.
+// TestKindsWithoutGenerationProbe checks model kinds without a generation probe. A probe of an
+// image model, for example, would cost too much. If there are no keys, requests with different
+// bodies show whether an engine works. A repeated request, or a single client with a key, does not.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,8 +15,8 @@ import (
 // brokenAnswers are faults with which an engine starts every answer and completes none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
-// TestEngineThatBreaksEveryAnswer checks that such an engine is taken out within two seconds for
-// every client, because the edge's own probe fails like the clients' calls.
+// TestEngineThatBreaksEveryAnswer checks that an engine that breaks every answer is taken out of
+// service within two seconds, because the edge's probe also fails.
 func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -66,7 +66,7 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 }
 
 // TestBrokenTrialFails checks that an answer that breaks off counts as a failed trial, so that the
-// wait for the next trial grows.
+// pause before the next trial grows.
 func TestBrokenTrialFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -77,7 +77,7 @@ func TestBrokenTrialFails(t *testing.T) {
 			failed := func() float64 {
 				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
 			}
-			closed, asked := time.Now(), time.Now() // closed: at this time the breaker was closed for certain
+			closed, asked := time.Now(), time.Now() // closed: a time at which the breaker was certainly closed
 			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
 				closed, asked = asked, time.Now()
 				p.Post(chatPath, p.Chat(`"stream":true`))
@@ -99,9 +99,9 @@ func TestBrokenTrialFails(t *testing.T) {
 	}
 }
 
-// TestOneClientsFailuresWithAGoodEngine checks that an engine that fails every call is taken out
-// after a few hundred calls, which these clients send in two seconds. Routing avoids the engine
-// after its first failures, so few of the calls reach it.
+// TestOneClientsFailuresWithAGoodEngine checks that an engine that fails every call of one client
+// is taken out of service after a few hundred calls, although another engine works. Routing avoids
+// the engine after its first failures, so only a few of the calls reach it.
 func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {

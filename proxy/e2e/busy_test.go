@@ -13,17 +13,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests have engines whose health page waits while they work. The engines work until the test
-// releases them, so no test depends on the machine's speed. Package upstreams tests the timeouts of
-// a busy engine.
+// These tests use engines whose health endpoint does not respond while they work. The engines work
+// until the test releases them, so no test depends on the machine's speed.
 
 // busyProbe makes three consecutive probes fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
-// workKind is a kind of work for which an engine sends no byte before the complete answer.
+// workKind is a kind of work for which an engine sends nothing before the complete answer.
 type workKind struct {
 	name, kind, path, body string
-	media                  string // of the body; empty: JSON
+	media                  string // media type of the body; empty: JSON
 }
 
 var workKinds = []workKind{
@@ -40,7 +39,6 @@ var workKinds = []workKind{
 	{name: "image", kind: "kind: image", path: "/v1/images/generations", body: `{"model":"sim","prompt":"hi"}`},
 }
 
-// ask sends a request of the kind.
 func (k *workKind) ask(p *penstock) *rig.Reply {
 	media := k.media
 	if media == "" {
@@ -49,8 +47,8 @@ func (k *workKind) ask(p *penstock) *rig.Reply {
 	return p.Post(k.path, k.body, media)
 }
 
-// serialPainter is an image server that handles one request at a time, including requests for its
-// health endpoint. It works until done is closed.
+// serialPainter is an image server that handles one request at a time, including health checks. It
+// works until done is closed.
 func serialPainter(t *testing.T, done <-chan struct{}) string {
 	var one sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,8 +67,8 @@ func serialPainter(t *testing.T, done <-chan struct{}) string {
 	return server.URL
 }
 
-// busyEdge returns an edge with several engines for the kind of work. The engines complete no
-// answer until finish is called, at the latest at the end of the test.
+// busyEdge returns an edge with the given number of engines for a kind of work. The engines
+// complete no answer until finish is called.
 func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p *penstock, finish func()) {
 	painted := make(chan struct{})
 	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
@@ -96,11 +94,10 @@ func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p
 			e.Reset()
 		}
 	})
-	t.Cleanup(finish) // before the edge and its engines stop
+	t.Cleanup(finish) // runs before the edge and its engines stop
 	return p, finish
 }
 
-// states returns the states of all upstreams.
 func states(p *penstock) (all []string) {
 	for _, u := range p.Status().Upstreams {
 		all = append(all, u.State)
@@ -108,9 +105,9 @@ func states(p *penstock) (all []string) {
 	return all
 }
 
-// TestBusyEngine checks that an engine that answers no page while it works is busy, not down. Its
-// running call succeeds, and so do waiting calls; a call that finds the queue full is refused with
-// the code of a full pool.
+// TestBusyEngine checks that an engine that does not respond while it works is busy, not down. Its
+// running call and the waiting calls must succeed. If the queue is full, a call must be refused
+// with the code for a full pool.
 func TestBusyEngine(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	for _, k := range workKinds {
@@ -150,8 +147,8 @@ func TestBusyEngine(t *testing.T) {
 	}
 }
 
-// TestBusyFleet checks that neither of two working engines of a model goes down. Without a queue a
-// third call is refused with 429, and an idle engine gets the call.
+// TestBusyFleet checks that neither of two busy engines of a model counts as down. If there is no
+// queue, a third call must be refused with 429 or, if there is an idle engine, sent to it.
 func TestBusyFleet(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	t.Parallel()

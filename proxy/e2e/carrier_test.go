@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestConnectionAfterStream checks that after a stream the connection serves further requests, or
+// TestConnectionAfterStream checks that after a stream, the connection serves more requests or
 // announces that it closes.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestConnectionAfterStream(t *testing.T) {
 			_ = c.Send(p.Request(chatPath, p.Chat("")))
 			c.Reply("POST").WantStatus(200)
 		}
-		// The connection has the idle timeout of a keep-alive connection, not of a new one.
+		// The connection has the idle timeout of a keep-alive connection, not of a new connection.
 		stream(c)
 		time.Sleep(1200 * time.Millisecond)
 		stream(c)

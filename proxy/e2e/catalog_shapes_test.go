@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests read the catalog in the variants that agents use.
+// These tests read the catalog in the formats that agents use.
 
 const shapesConfig = `
 keys:
@@ -47,8 +47,8 @@ func startShapes(t *testing.T) (p *penstock, narrow string) {
 	return start(t, rig.Setup{Config: fmt.Sprintf(shapesConfig, hash)}), narrow
 }
 
-// TestCatalogForMessages checks that the list has the members of Anthropic's list and entries for
-// aliases with the header anthropic-version, and neither without it.
+// TestCatalogForMessages checks that a request with the header anthropic-version receives a list
+// with the members of Anthropic's list and with entries for aliases.
 func TestCatalogForMessages(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -102,7 +102,7 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").Conforms("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
-// inMessages makes the rig expect errors in the Messages form.
+// inMessages makes the rig expect errors in the Messages format.
 var inMessages = rig.Way{Dialect: "messages"}
 
 // TestCatalogPages checks that the official SDKs read the list page by page, forwards and
@@ -148,8 +148,8 @@ func TestCatalogPages(t *testing.T) {
 	}
 }
 
-// TestCatalogForCodex checks that client_version adds Codex's list of usable models. Codex itself
-// reads it in .ci/agents.
+// TestCatalogForCodex checks that client_version adds Codex's list of usable models. .ci/agents
+// tests that Codex reads it.
 func TestCatalogForCodex(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -193,7 +193,8 @@ func TestCatalogForCodex(t *testing.T) {
 	}
 }
 
-// TestCatalogWithKeysOnly checks that catalog.public: false applies until a reload reverts it.
+// TestCatalogWithKeysOnly checks catalog.public: false, and a reload that makes the catalog public
+// again.
 func TestCatalogWithKeysOnly(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "catalog: { public: false }"})

@@ -22,9 +22,9 @@ func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client 
 	return client
 }
 
-// TestClientCertificates checks that a certificate identifies a machine in place of a key, at every
-// endpoint. The certificate is refused if the request also has another key. Access ends when a
-// reload removes the certificate.
+// TestClientCertificates checks that a client certificate can be used instead of a key at every
+// endpoint. If the request also has the key of another client, it must be refused. Access must end
+// when a reload removes the certificate.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	authority, stranger := selfsigned.NewAuthority(t, "machines"), selfsigned.NewAuthority(t, "machines")
@@ -71,7 +71,7 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return
 			}
-			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // the second is larger than bodies that are judged by their heads
+			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // the second body is large enough for the precheck
 				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
 				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
 					t.Errorf("answer = %s, want authentication_error", r.Body)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestFloodLeavesOthersTheirPart runs 64 closed loops of one key at a model with four slots and no
-// queue. A client of another key that honours Retry-After gets a slot for at least two of every
-// five requests. Without that client the flood loses nothing.
+// queue. A client with another key that obeys Retry-After must receive a slot for at least two of
+// every five requests. If there is no such client, the flood may use all slots.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	t.Parallel()
 	const loops, wanted = 64, 6
@@ -31,7 +31,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 					return
 				}
 				refused.Add(1)
-				time.Sleep(250 * time.Millisecond) // it ignores Retry-After
+				time.Sleep(250 * time.Millisecond) // ignores Retry-After
 			})
 		})
 	}
@@ -42,7 +42,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		t.Errorf("%v calls yielded while the flood was alone", n)
 	}
 	asked, got, delayed := 0, 0, 0
-	var lastAsk time.Time // when it was last refused; zero: never, or answered since
+	var lastAsk time.Time // when the client was last refused; zero: never, or answered since then
 	for got < wanted && asked < wanted*5/2 {
 		asked++
 		begun := time.Now()
@@ -50,7 +50,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		if r.Status == 200 {
 			got++
 			lastAsk = time.Time{}
-			time.Sleep(100 * time.Millisecond) // in the meantime the flood takes the slot
+			time.Sleep(100 * time.Millisecond) // meanwhile the flood may use the slot
 			continue
 		}
 		after, err := strconv.Atoi(r.WantStatus(429).Header.Get("Retry-After"))
@@ -62,7 +62,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 			if delayed++; delayed > 60 {
 				t.Fatal("the machine delays every call")
 			}
-			asked-- // a busy machine delayed it: the claim may have expired
+			asked-- // a busy machine delayed the request, so the claim may have expired
 		}
 		lastAsk = begun
 		time.Sleep(wait)

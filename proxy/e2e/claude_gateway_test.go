@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClaudeCodeGateway checks Claude Code's requirements for a Messages gateway: the paths,
-// headers, betas and members that it sends must neither be refused nor reach an engine. Source:
-// https://code.claude.com/docs/en/llm-gateway-protocol, and the requests of version 2.1.
+// TestClaudeCodeGateway checks Claude Code's requirements for a Messages gateway. The paths,
+// headers, betas and members that Claude Code sends must be neither refused nor sent to an engine.
+// Sources: https://code.claude.com/docs/en/llm-gateway-protocol and the requests of version 2.1.
 func TestClaudeCodeGateway(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})

@@ -11,11 +11,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 33 to 36 and 38 to 40 of the fault matrix within this process: clients
-// that disconnect, do not read, or do not send.
+// These tests cover rows 33 to 36 and 38 to 40 of the fault matrix, with an edge in this process:
+// clients that disconnect, do not read, or do not send.
 
-// freedWithin is the longest time between a client's disconnect and a free engine, even on a busy
-// machine.
+// freedWithin is how long after a client's disconnect the engine may stay busy.
 var freedWithin = 100*time.Millisecond + rig.Slack
 
 // disconnects are the ways in which a client disconnects.
@@ -45,12 +44,12 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the client's leaving opened the breaker")
 	}
-	// The connection to the engine is closed, not kept with an unread answer.
+	// The connection to the engine is closed, because its answer is unread.
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce checks that a client that disconnects before its call starts counts like a
-// client that disconnects while it sends its body.
+// TestLeavesAtOnce checks that a client that disconnects before its call starts is counted in the
+// same way as a client that disconnects while it sends the body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -214,7 +213,7 @@ func TestFault36_StopsReading(t *testing.T) {
 	c := p.slowReader()
 	_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
 	rig.WaitFor(t, rig.Patience, "the client is dropped", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 1 })
-	// The kernel's buffers hold some megabytes; more would mean a buffer in the edge.
+	// The kernel buffers a few megabytes. More would mean that the edge buffers the answer.
 	if n := e.Stats().Tokens; n > 500_000 {
 		t.Errorf("the engine was read on for %d tokens", n)
 	}

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientRequestID checks that every kind of answer returns the client's request id, and that no
-// log holds the id. An id that a header cannot hold is omitted.
+// TestClientRequestID checks that every kind of response returns the client's request id, and that
+// the log never contains it. An id that is invalid in a header is omitted.
 func TestClientRequestID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -21,12 +21,11 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These tests run those commands of the built program that operators use first.
+// These tests run the commands of the built program that new operators use first.
 
-// command runs the program until it ends.
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	// the first test builds the program, and that time must not count for the command
+	// The first test builds the program. This must not count against the command's time limit.
 	program := rig.Binary(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -41,7 +40,7 @@ func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// serveProgram runs an edge of the built program on free ports until the test ends.
+// serveProgram runs the built program on free ports until the test ends.
 func serveProgram(t *testing.T, config string) (public, admin string) {
 	t.Helper()
 	found := serveSaying(t, `serving (\S+)/v1 \(admin: (\S+)\)`, "--config", config)
@@ -62,8 +61,8 @@ func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	return p.Says(pattern)
 }
 
-// TestInitToServing takes a new user's short way: init writes a file for the engines, with a key,
-// and serve uses it unchanged.
+// TestInitToServing checks the quick start for new users: init writes a file with a key for the
+// engines, and serve uses it unchanged.
 func TestInitToServing(t *testing.T) {
 	t.Parallel()
 	one := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret", TokenRate: 10})
@@ -97,7 +96,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // until then, neither takes calls
+	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // until then, neither accepts calls
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -107,7 +106,7 @@ func TestInitToServing(t *testing.T) {
 	}
 	p := rig.Connect(t, public, key)
 	var calls sync.WaitGroup
-	for range 8 { // as many as all slots together, so that both engines serve some
+	for range 8 { // as many calls as there are slots, so that both engines serve some
 		calls.Go(func() {
 			if res := p.Post(chatPath, rig.ChatBody("tiny", "")); res.Status != 200 {
 				t.Errorf("status = %d, want 200", res.Status)
@@ -159,7 +158,7 @@ func TestServeEngine(t *testing.T) {
 }
 
 // TestServeEngine_Place checks that the operator can choose the addresses and the key, and that a
-// kept key is used again at the next start.
+// stored key is used again at the next start.
 func TestServeEngine_Place(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Models: []string{"tiny"}})
@@ -184,8 +183,8 @@ func TestServeEngine_Place(t *testing.T) {
 	t.Run("again", func(t *testing.T) { start(t, key) })
 }
 
-// TestDoctorToServing takes a new user's way: the doctor's output is pasted into a file, checked,
-// served, changed and reloaded.
+// TestDoctorToServing checks the path of a new user: the output of doctor is pasted into a file,
+// checked, served, changed and reloaded.
 func TestDoctorToServing(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})
@@ -258,8 +257,8 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	}
 }
 
-// TestCheckForEditors checks that the line of each problem, including the first, starts with its
-// position.
+// TestCheckForEditors checks that every line about a problem, including the first, starts with the
+// position of the problem.
 func TestCheckForEditors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bad.yaml")
@@ -271,8 +270,8 @@ func TestCheckForEditors(t *testing.T) {
 	}
 }
 
-// TestReloadDiff checks that a file can be compared with the running configuration before it is put
-// in place. Without the watch a changed file waits for a reload.
+// TestReloadDiff checks that a new file can be compared with the running configuration before it
+// replaces the old file.
 func TestReloadDiff(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Slots: 3})
@@ -309,7 +308,7 @@ func TestReloadDiff(t *testing.T) {
 		t.Errorf("without --diff: %q", errs)
 	}
 	write("edge.yaml", "    aliases: [small]\n")
-	time.Sleep(2 * time.Second) // several checks of a watcher
+	time.Sleep(2 * time.Second) // long enough for a few checks of a watcher
 	if out, _ := command(t, 0, "reload", "--diff", "--admin", admin); !strings.Contains(out, "not applied: version 1") || !strings.Contains(out, "aliases") {
 		t.Errorf("the file in place, not watched: %q", out)
 	}
@@ -326,8 +325,8 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
-// TestAdminAtThePublicPort checks that a command reports which address it needs if it is given the
-// API's address, or a path.
+// TestAdminAtThePublicPort checks that a command that is given the address of the API, or a path,
+// names the address that it needs.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -344,8 +343,8 @@ func TestAdminAtThePublicPort(t *testing.T) {
 	command(t, 0, "ready", "--admin", p.Admin+"/")
 }
 
-// TestModeCommands checks that the commands drain an upstream, put it into maintenance and bring it
-// back, and need only the token.
+// TestModeCommands checks the commands that drain an upstream, put it into maintenance and make it
+// ready again. They must need only the token.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -415,8 +414,8 @@ func TestModeCommands(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestCheckForms checks that check reads a file from standard input, prints problems as JSON and in
-// GitHub's form, and lists problems in referenced files with all others.
+// TestCheckForms checks that check reads standard input, prints problems as JSON and in GitHub's
+// format, and lists problems in referenced files.
 func TestCheckForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -472,7 +471,7 @@ models: [{ id: m, deployments: [{ upstream: v }] }]
 }
 
 // TestKeyFile checks that the command appends keys with their limits to a file and lists them, and
-// that the edge serves that file.
+// that the edge accepts this file.
 func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -482,7 +481,7 @@ func TestKeyFile(t *testing.T) {
 	if _, errs := command(t, 1, "key", "new", "--name", "b", "--append", keys); !strings.Contains(errs, "already") {
 		t.Errorf("a name twice: %s", errs)
 	}
-	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} { // the value of an unset variable in a script
+	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} { // an unset variable in a script results in an empty value
 		if _, errs := command(t, 2, "key", "new", "--name", "e", flag, ""); !strings.Contains(errs, flag+": the value is empty") {
 			t.Errorf("an empty %s: %s", flag, errs)
 		}
@@ -520,7 +519,7 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestCheckReportsDiscovery checks that check reports how an upstream's engines are found, if the
+// TestCheckReportsDiscovery checks that check reports how an upstream's engines are found if the
 // URL itself is not an engine.
 func TestCheckReportsDiscovery(t *testing.T) {
 	t.Parallel()

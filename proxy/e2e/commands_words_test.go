@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check the built program's help, and its answers to typing errors.
+// These tests check the built program's help, and its responses to typing errors.
 
-// TestHelp checks that both ways of requesting help exit with 0 and print to standard output.
+// TestHelp checks that both forms of help exit with 0 and print to standard output.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "serve", "bench", "bench compare", "key new", "sim"} {
@@ -48,8 +48,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestQuietStart checks that no library logs before main, no matter which features this host lacks.
-// The trace shows the order of initialization.
+// TestQuietStart checks that no library logs before main. The trace shows the order of
+// initialization.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(rig.Binary(t), "version")
@@ -64,7 +64,7 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// TestTypingErrors checks that the program says what to type instead of an unknown command, a flag
+// TestTypingErrors checks that the program suggests a correction for an unknown command, a flag
 // without a value, and a file without its flag.
 func TestTypingErrors(t *testing.T) {
 	t.Parallel()
@@ -99,8 +99,8 @@ func TestTypingErrors(t *testing.T) {
 	}
 }
 
-// TestExplain checks that explain describes a code or a setting as the references do, lists the
-// members of a group, and suggests the likely word for a typing error.
+// TestExplain checks that explain describes codes and settings in the same way as the references,
+// lists the members of a group, and suggests a word after a typing error.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for word, parts := range map[string][]string{
@@ -140,7 +140,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestFormatJSON runs the commands that need no edge with --format json.
+// TestFormatJSON checks --format json for the commands that need no edge.
 func TestFormatJSON(t *testing.T) {
 	t.Parallel()
 	key := "sk-" + strings.Repeat("a1b2c3", 8)

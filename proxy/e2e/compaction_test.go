@@ -20,7 +20,7 @@ const (
 	sealKeyB    = "a-key-that-seals-with-forty-characters-b"
 )
 
-// withSeal returns a setup with two models whose compactions are sealed with keys.
+// withSeal returns a setup with two models and keys for sealing compactions.
 func withSeal(keys, more string) rig.Setup {
 	return rig.Setup{
 		Engines: recording(), Top: "seal: { keys: [" + keys + "] }", Keys: more,
@@ -48,9 +48,9 @@ func afterwards(model, blob string) string {
 	return `{"model":"` + model + `","input":[{"role":"user","content":"Kept"},{"type":"compaction","encrypted_content":"` + blob + `"},{"role":"user","content":"Go on"}]}`
 }
 
-// TestCompaction checks that the model writes a summary, at the endpoint and within a response,
-// streamed and plain. The compaction counts as an ordinary call, and the summary reaches the engine
-// again, even another model's engine.
+// TestCompaction checks that the model writes a summary, both at the endpoint and within a
+// response. The compaction must count as an ordinary call, and the engine of any model must receive
+// the summary in the next request.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))
@@ -100,8 +100,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be decrypted gives an
-// error that names the item. The edge never omits a compaction, because it is the whole
+// TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be opened causes an
+// error that names the item. The edge never omits a compaction, because it replaces the whole
 // conversation.
 func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
@@ -133,9 +133,8 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestCompaction_NotServed checks that compactions are refused without keys that outlive the edge,
-// because they would be lost with the edge. A strict edge refuses them because they are an
-// extension.
+// TestCompaction_NotServed checks that the edge refuses compactions if it has no persistent keys,
+// because they could not be opened after a restart. A strict edge must also refuse them.
 func TestCompaction_NotServed(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"sim","input":"x"}`

@@ -14,11 +14,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// completer simulates a shell's Tab key: it returns the words that the shell offers at the end of a
-// line.
+// completer simulates a shell's Tab key.
 type completer struct{ shell, script string }
 
-// How to ask each shell. Placeholders stand for the file names that a shell finds itself.
+// The commands for each shell. Placeholders stand where a shell would add file names.
 var completers = map[string]string{
 	"bash": `source "$1"; shift; COMP_WORDS=(penstock "$@"); COMP_CWORD=$#; _penstock; printf '%s\n' "${COMPREPLY[@]}"`,
 	"zsh": `compdef() { :; }; compadd() { shift; print -l -- "$@" }; _files() { :; }; source "$1"; shift
@@ -26,8 +25,8 @@ words=(penstock "$@"); CURRENT=$(($# + 1)); current="${@[-1]}"; _penstock | whil
 	"fish": `source $argv[1]; set -e argv[1]; complete -C "penstock "(string join " " -- $argv) | string replace -r '\t.*' ''; true`,
 }
 
-// offers returns the shell's sorted offers. They contain no file names, because the folder is
-// empty.
+// offers returns the shell's sorted suggestions. The folder is empty, so they contain no file
+// names.
 func (c completer) offers(t *testing.T, env []string, line string) string {
 	t.Helper()
 	cmd := exec.Command(c.shell, append([]string{"-c", completers[filepath.Base(c.shell)]}, append(first(filepath.Base(c.shell)), append([]string{c.script}, strings.Split(line, " ")...)...)...)...)
@@ -50,8 +49,8 @@ func first(shell string) []string {
 	return []string{"test"}
 }
 
-// installedShells returns this machine's shells, each with its script. The program is in the same
-// folder, as penstock.
+// installedShells returns the shells of this machine, each with its completion script. The program
+// is in the same folder and is named penstock.
 func installedShells(t *testing.T) (all []completer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,8 +132,8 @@ func TestCompletion(t *testing.T) {
 			} {
 				want := strings.Fields(row.want)
 				slices.Sort(want)
-				// Completion waits only briefly for a running edge, and a busy machine delays the
-				// edge.
+				// Completion waits only briefly for a running edge, and a busy machine may delay
+				// the edge.
 				rig.WaitFor(t, rig.Patience, fmt.Sprintf("penstock %s: %q", row.line, row.want), func() bool {
 					return shell.offers(t, row.env, row.line) == strings.Join(want, " ")
 				})
@@ -143,8 +142,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletion_Readline checks that completion works with readline. Readline treats : and = as
-// separate words, and inserts only the text after them.
+// TestCompletion_Readline checks completion in readline, which treats : and = as separate words and
+// inserts only the text after them.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -172,11 +171,11 @@ func TestCompletion_Readline(t *testing.T) {
 	}
 }
 
-// TestCompletionValues checks that an edge that does not answer costs no time, that unavailable
-// values give no offers, and that names that a shell could execute are omitted.
+// TestCompletionValues checks that an edge that does not respond does not delay completion, that
+// unavailable values are not suggested, and that names that a shell could execute are omitted.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends no byte
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections but sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestIdleConnectionsMakeRoom checks that idle connections without a key, up to the limit, do not
-// keep clients out, and that a proxy keeps its idle connections.
+// TestIdleConnectionsMakeRoom checks that idle connections without a key do not keep other clients
+// out at the connection limit, and that a proxy's idle connections stay open.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64
@@ -31,7 +31,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	for i := range most - 1 {
 		attack(i)
 	}
-	time.Sleep(1100 * time.Millisecond) // a connection that was just served stays
+	time.Sleep(1100 * time.Millisecond) // a connection that was just used is not closed
 
 	from2 := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	if c, err := from2.DialContext(t.Context(), "tcp", p.Addr); err != nil {
@@ -86,8 +86,8 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestConnectionsPerAddress checks that each address has its own bound, and that a reload changes
-// the bound.
+// TestConnectionsPerAddress checks that each address has a separate limit, and that a reload
+// changes the limit.
 func TestConnectionsPerAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections_per_address: 3", Untidy: true})

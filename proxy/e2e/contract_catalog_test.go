@@ -129,7 +129,7 @@ func TestCatalogVisionFull(t *testing.T) {
 			t.Errorf("the message does not say %q: %s", word, e.Message)
 		}
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // text has its own slots
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // text has separate slots
 
 	texts := p.occupy(4, p.Chat)
 	full := p.Post(chatPath, p.Chat(""))
@@ -153,7 +153,7 @@ func TestCatalogReadiness(t *testing.T) {
 		t.Errorf("a model without an engine has capacity %+v", c)
 	}
 	rig.WaitFor(t, rig.Patience, "the list says so too", func() bool { return strings.Contains(p.Get("/v1/models").Body, `"is_ready":false`) })
-	p.Get("/health").WantStatus(200) // the host is healthy nevertheless
+	p.Get("/health").WantStatus(200) // the edge is healthy nevertheless
 	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
 	p.Engines[0].SetHealthy(true)
 	rig.WaitFor(t, rig.Patience, "ready again", func() bool { _, ready := p.room(); return ready })
@@ -198,7 +198,8 @@ func TestCatalogByKey(t *testing.T) {
 			p.Do("HEAD", target, "", append([]string{"Authorization: "}, h...)...).WantStatus(401)
 		}
 	}
-	// A model that the key may not use gets the same answer as a model that does not exist.
+	// The response for a model that the key may not use is the same as for a model that does not
+	// exist.
 	hidden := p.Get("/v1/models/sim", "x-api-key: "+narrow)
 	hidden.WantError(404, "not_found_error", "model_not_found")
 	for _, name := range []string{"nobody", "%zz", "sim/"} {
@@ -216,7 +217,7 @@ func TestCatalogByKey(t *testing.T) {
 	}
 }
 
-// dialGet sends a target unchanged, whereas client libraries normalize it.
+// dialGet sends a target unchanged, because client libraries would normalize it.
 func (p *penstock) dialGet(target string) *rig.Reply {
 	p.T.Helper()
 	c := p.Dial()
@@ -244,7 +245,7 @@ func TestCatalogCaching(t *testing.T) {
 				t.Errorf("%s: If-None-Match %s is answered with %d", target, match, r.Status)
 			}
 		}
-		// A page on which only updated_at has changed keeps its ETag.
+		// If only updated_at has changed, the ETag stays the same.
 		rig.WaitFor(t, rig.Patience, "a page of another second", func() bool { return p.Get(target).Body != open.Body })
 		if r := p.Get(target, "If-None-Match: "+open.Header.Get("ETag")); r.Status != 304 {
 			t.Errorf("%s: the tag does not outlive its second: %d", target, r.Status)
@@ -270,8 +271,7 @@ func TestCatalogCaching(t *testing.T) {
 	}
 }
 
-// TestStrictKeepsPaths checks that strict affects only members and values of calls. The contract's
-// paths, and related ones, answer as before.
+// TestStrictKeepsPaths checks that strict affects only members and values of requests, not paths.
 func TestStrictKeepsPaths(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -282,8 +282,8 @@ func TestStrictKeepsPaths(t *testing.T) {
 	p.Post("/v1/completions", `{"model":"sim","prompt":"Hi"}`).WantStatus(200)
 }
 
-// TestCatalogAsksTheEngines checks that the smallest context length that the engines report is used
-// if none is configured.
+// TestCatalogAsksTheEngines checks that, if no context length is configured, the smallest one that
+// the engines report is used.
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})

@@ -11,20 +11,20 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has the contract's tables of the two translated dialects. The tables promise only names
-// and types. The translators' own tests check what the engine gets for each field.
+// This file has the contract's tables of the two translated dialects, which list only names and
+// types. The tests of the translators check the engine's request for each field.
 
 // member is a row of a table: a name and a type.
 type member struct {
 	name        string
 	good, wrong []string // values
-	// passed are valid values that the simulated engine does not accept, at least in this place.
+	// passed are valid values that the simulated engine does not accept, at least in this member.
 	passed []string
 	// unsaid are values that are refused for reasons that a schema cannot express.
 	unsaid []string
 }
 
-// rows makes one rule from each member. base is the smallest valid request, and its members are
+// rows creates one rule for each member. base is the smallest valid request. All its members are
 // required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
@@ -139,8 +139,7 @@ var transcriptionRows = []rule{
 	formRow("timestamp_granularities", []formPart{text("timestamp_granularities", "word"), text("timestamp_granularities[]", "segment")}, []formPart{text("timestamp_granularities[]", "minute")}),
 }
 
-// formRow returns the rule of a transcription's field, with accepted and refused parts. An empty
-// part stands for a missing part.
+// formRow returns the rule for a transcription field. An empty part means that the part is missing.
 func formRow(name string, good, wrong []formPart) rule {
 	parts := func(p formPart) []formPart {
 		var out []formPart
@@ -176,7 +175,7 @@ func formRow(name string, good, wrong []formPart) rule {
 	}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestTranscriptions_Refused"}}
 }
 
-// TestResponsesContract checks the contract's text about /responses outside its table.
+// TestResponsesContract checks what the contract says about /responses outside the table.
 func TestResponsesContract(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -210,7 +209,7 @@ func TestResponsesContract(t *testing.T) {
 	}
 }
 
-// TestMessagesContract checks the contract's text about /messages outside its table.
+// TestMessagesContract checks what the contract says about /messages outside the table.
 func TestMessagesContract(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -236,7 +235,7 @@ func TestMessagesContract(t *testing.T) {
 	}
 }
 
-// wantOrder checks that events of these names occur, and that their first occurrences are in this
+// wantOrder checks that events with these names occur, and that their first occurrences are in this
 // order.
 func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	t.Helper()
@@ -276,8 +275,8 @@ func TestEffortsOfTheModel(t *testing.T) {
 	}
 }
 
-// TestBareCompletion checks that a client gets what the contract and the SDKs' types promise, even
-// from an engine whose answer has only the text.
+// TestBareCompletion checks that a client receives everything that the contract and the SDKs' types
+// promise, even if the engine's answer contains only the text.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -293,8 +292,8 @@ func TestBareCompletion(t *testing.T) {
 	}
 }
 
-// TestDeveloperAsSystem checks that an engine whose templates lack the role developer gets those
-// messages as system messages, while other engines get them unchanged.
+// TestDeveloperAsSystem checks that the role developer becomes system only for an engine whose
+// templates do not know developer.
 func TestDeveloperAsSystem(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[string]string{"sim": "developer", "plain": "system"} {

@@ -13,13 +13,14 @@ import (
 // chatOf returns a chat request with the given messages.
 func chatOf(messages string) string { return `{"model":"sim","messages":[` + messages + `]}` }
 
-// oneMessage returns a chat request with one user message that has these further members.
+// oneMessage returns a chat request with one user message that has these additional members.
 func oneMessage(members string) string { return chatOf(`{"role":"user",` + members + `}`) }
 
 // part returns a chat request with one content part.
 func part(p string) string { return oneMessage(`"content":[` + p + `]`) }
 
-// replay returns a chat request whose second message is the assistant's with the given members.
+// replay returns a chat request whose second message is an assistant message with the given
+// members.
 func replay(members string) string {
 	return chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":null,` + members + `},{"role":"tool","tool_call_id":"c1","content":"ok"}`)
 }
@@ -184,8 +185,8 @@ var chatRows = []rule{
 		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
 		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
 	}, check: func(t *testing.T, p *penstock) {
-		// The simulator, like OpenAI, accepts only an object here, so the test checks only that the edge
-		// passes the string on.
+		// The simulator accepts only an object here, so the test checks the string only against the
+		// schema.
 		body := part(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
 		if err := rig.Published(t).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
@@ -282,8 +283,8 @@ var otherRows = []rule{
 	}},
 }
 
-// TestNearPath checks that the error for a misspelt path names the similar endpoint, and repeats
-// none of the client's text.
+// TestNearPath checks that the error for a misspelt path names the similar endpoint and does not
+// repeat the client's text.
 func TestNearPath(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -20,7 +20,7 @@ import (
 // This file has the contract's rules about the service, its models, its limits, credentials and
 // errors.
 
-// publishes checks one member of the full model, given as JSON.
+// publishes returns a check for one member of the full model. want is JSON.
 func publishes(member, want string) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
 		got, err := json.Marshal(p.entry("sim")[member])
@@ -149,7 +149,8 @@ var modelRows = []rule{
 	}},
 }
 
-// capacityMember checks one member of the capacity object of the full model at rest.
+// capacityMember returns a check for one member of the full model's capacity object while the model
+// is idle.
 func capacityMember(member, want string) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["capacity"], member, want) }
 }
@@ -194,7 +195,7 @@ var authRules = []rule{
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("pages may call without anybody having said so: %s", got)
 		}
-	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // and the end of every test checks that no key is in the log
+	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // every test also checks at its end that the log contains no key
 }
 
 var errorRules = []rule{
@@ -219,7 +220,7 @@ var errorRules = []rule{
 	{line: "Errors, rule: store true and previous_response_id are rejected", tests: []string{"proxy/e2e.TestResponsesContract"}},
 }
 
-// errorMember checks the record of one refusal.
+// errorMember returns a check for the error of one refusal.
 func errorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
 		r := p.Post(chatPath, p.Chat(`"temperature":9`)).WantStatus(400)
@@ -241,7 +242,7 @@ var limitRules = []rule{
 			t.Errorf("%d tokens were written, 6 allowed", c.Usage.Completion)
 		}
 	}, tests: []string{"translate/chat.TestAppendUpstream"}},
-	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // and the rows of the chat request
+	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // also the rows of the chat request
 	{line: "Limits 3, per-model limits are published", check: publishes("max_output_length", "4096")},
 	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
 	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
@@ -249,8 +250,8 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
-// TestImagesWhereNothingIsDeclared checks that for a model without declared modalities the catalog
-// and the edge follow the engines' reports about images, or the lack of reports.
+// TestImagesWhereNothingIsDeclared checks that the catalog and the edge use the engines' reports
+// about images if the model declares no modalities.
 func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	t.Parallel()
 	modalities := func(p *penstock) string {
@@ -298,8 +299,8 @@ models: [{ id: sim, deployments: [{ upstream: blind }] }]
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
-// TestMediaPartsReachTheEngine checks that media are passed on unchanged if the model's
-// input_modalities name them, and refused otherwise.
+// TestMediaPartsReachTheEngine checks that media are passed on, unchanged, only if the model's
+// input_modalities name them.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`

@@ -37,7 +37,8 @@ func TestOpenapiCommand(t *testing.T) {
 	}
 }
 
-// TestGolden validates the requests and answers of clients in the translators' golden files.
+// TestGolden validates the requests from clients and the answers to clients in the translators'
+// golden files.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	c := rig.Published(t)
@@ -90,7 +91,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// passed returns what the client gets for a completion that the edge has assembled from a stream.
+// passed returns the client's response for a completion that the edge has assembled from a stream.
 func passed(completion string) string {
 	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {
@@ -102,23 +103,22 @@ func passed(completion string) string {
 // answerSections are the sections of golden files with answers to clients.
 var answerSections = []string{"client", "assembled", "response", "whole", "stream", "response.json"}
 
-// goldenRequests lists where golden files hold clients' bodies. A body is accepted if the file has
-// a result for it.
+// goldenRequests lists the sections of golden files with clients' bodies. The edge accepts a body
+// if the file has a result for it.
 var goldenRequests = []struct{ folder, section, accepted, schema string }{
 	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some lack max_tokens
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 
-// goldenKinds must all be found by TestGolden. Otherwise the test could pass without finding any.
+// TestGolden must find all of goldenKinds. Otherwise it could pass without finding any.
 var goldenKinds = []string{
 	"chat ChatCompletion", "chat ChatCompletionEvent",
 	"messages CountTokensRequest", "messages Message", "messages MessageEvent",
 	"responses ResponsesRequest", "responses Response", "responses ResponseEvent", "forward CompletionEvent",
 }
 
-// foreign are golden files that the published schema does not allow. One has an engine's own form
-// of a chunk that is passed on (text in parts, as that engine's clients get it), the other an
-// effort that only an edge without `strict` accepts.
+// foreign are golden files that the published schema does not allow: a chunk in an engine-specific
+// form (text in parts), and an effort that only an edge without `strict` accepts.
 var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
 
 // eventSchemas are the schemas of events in golden files, by the files' path prefixes.
@@ -130,8 +130,8 @@ var eventSchemas = []struct{ files, schema string }{
 	{"forward/testdata/", "TranscriptionEvent"},
 }
 
-// checkAnswer finds the answers in a golden section, bodies or data of events, and calls check with
-// the schema of each. It skips lines that mark an error for the test.
+// checkAnswer calls check with each answer in a golden section and its schema. It skips lines that
+// mark an error for the test.
 func checkAnswer(file, section string, check func(schema, text string)) {
 	if !strings.HasPrefix(section, "data:") && !strings.HasPrefix(section, "event:") {
 		if name := answerSchema(section); name != "" {
@@ -149,7 +149,7 @@ func checkAnswer(file, section string, check func(schema, text string)) {
 	}
 }
 
-// answerSchema returns the schema of a body. It recognizes the schema by the body's constants.
+// answerSchema determines the schema of a body from its members object and type.
 func answerSchema(body string) string {
 	var v struct{ Object, Type string }
 	if json.Unmarshal([]byte(body), &v) != nil {

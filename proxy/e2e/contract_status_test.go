@@ -23,7 +23,7 @@ import (
 // surface is a generation endpoint and the form of its requests.
 type surface struct {
 	path, kind string
-	engine     string // the engine's profile; empty: openai
+	engine     string // the engine profile; empty: openai
 	// request returns a body for a model, streamed or not, and its media type.
 	request func(model string, stream bool) (body, media string)
 	streams bool // clients may ask for streams
@@ -77,7 +77,7 @@ var surfaces = []surface{
 	{path: "/v1/images/edits", kind: "image-edit", drawn: true, upload: true, request: asForm("image")},
 }
 
-// messages reports whether errors have the Messages shape, with 529 for an engine's failures.
+// messages reports whether errors have the Messages shape, with 529 for engine failures.
 func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
 
 // produced records the statuses that TestStatuses has seen, by operation.
@@ -96,9 +96,8 @@ func (p *produced) add(method, path string, status int) {
 	p.seen[name][strconv.Itoa(status)] = true
 }
 
-// TestStatuses produces every status that the document lists for an operation, checks each answer
-// against it, and fails if the document lists a status that was not produced. An answer with a
-// status that is not listed also fails the test.
+// TestStatuses checks that the edge produces every status that the document lists for an operation,
+// and no others.
 func TestStatuses(t *testing.T) {
 	fastset.LeaveOut(t, "every status of every dialect")
 	t.Parallel()
@@ -135,7 +134,7 @@ func TestStatuses(t *testing.T) {
 		name := op.Method + " " + op.Path
 		var missing []string
 		for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
-			// No client can cause a fault of the edge itself: see proxy.TestPanicIsAnInternalError.
+			// No client can cause a fault in the edge: see proxy.TestPanicIsAnInternalError.
 			if status != "500" && !seen.seen[name][status] {
 				missing = append(missing, status)
 			}
@@ -159,7 +158,6 @@ func (s *surface) expect(t *testing.T, seen *produced, r *rig.Reply, status int,
 	r.WantError(status, kind, code)
 }
 
-// ask sends a valid request.
 func (s *surface) ask(p *penstock, model string, stream bool, header ...string) *rig.Reply {
 	body, media := s.request(model, stream)
 	return p.Post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
@@ -253,8 +251,8 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 	}
 }
 
-// start runs an edge with an engine for each fault. The models have the surface's kind: fails-0,
-// fails-1 and so on are each at one engine; works and other are both at the first engine.
+// start runs an edge with an engine for each fault. The models fails-0, fails-1 and so on each have
+// one failing engine. The models works and other are both at the first engine.
 func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	t.Helper()
 	var b strings.Builder
@@ -283,8 +281,7 @@ func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	return p
 }
 
-// painter starts an image engine that answers every image request in the same way, and returns its
-// address.
+// painter starts an image engine with the given fault, and returns its address.
 func painter(t *testing.T, fault string) string {
 	t.Helper()
 	status, err := strconv.Atoi(strings.TrimPrefix(fault, "status="))
@@ -319,7 +316,7 @@ func memoryStatuses(t *testing.T, seen *produced) {
 	rig.WaitFor(t, rig.Patience, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") == 1_000_000 })
 	for _, s := range surfaces {
 		if s.upload {
-			continue // it streams: TestTranscriptions_Memory
+			continue // transcriptions are streamed: see TestTranscriptions_Memory
 		}
 		status, kind := 503, "api_error"
 		if s.messages() {
@@ -355,7 +352,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 			}
 		}
 	}
-	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")}) // for keys of a missing store
+	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")}) // waits for keys from a store that does not exist
 	for target, path := range map[string]string{"/v1/models": "/v1/models", "/v1/models/sim": "/v1/models/{id}"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for want, version := range map[int]string{503: "X-Other: 1", 529: "Anthropic-Version: 2023-06-01"} {

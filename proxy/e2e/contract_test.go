@@ -14,8 +14,8 @@ import (
 )
 
 // The contract is the API specification promised to clients: tables of fields and numbered rules.
-// Every row and every rule is listed here with its checks: requests to accept or refuse, a
-// function, or tests elsewhere.
+// The tests list every row and every rule with its checks: requests to accept or refuse, a
+// function, or other tests.
 
 // rule is one line of the contract.
 type rule struct {
@@ -23,15 +23,15 @@ type rule struct {
 	// good are accepted chat requests: either a member to add to a plain request, or a complete
 	// body if it starts with {.
 	good []string
-	// bad are chat requests that are refused with 400 and the parameter.
+	// bad are chat requests that are refused with 400 and the given parameter.
 	bad []refused
-	// check tests anything else.
+	// check tests everything that requests alone cannot test.
 	check func(t *testing.T, p *penstock)
 	// tests are Go tests that check the line: folder of the package, dot, name.
 	tests []string
 }
 
-// refused is a chat request in the format of rule.good, with the answer's param.
+// refused is a chat request in the format of rule.good, with the param of the expected error.
 type refused struct {
 	request, param string
 	// unsaid is true if a schema cannot express the rule.
@@ -58,7 +58,7 @@ func TestContract(t *testing.T) {
 			if len(r.good)+len(r.bad)+len(r.tests) == 0 && r.check == nil {
 				t.Error("nothing holds this line")
 			}
-			q := *p // the same edge; failures are reported for this line
+			q := *p // the same edge, but failures are reported for this line
 			q.T = t
 			for _, g := range r.good {
 				q.accepts(g)
@@ -104,7 +104,7 @@ func (p *penstock) body(request string) string {
 	return p.Chat(request)
 }
 
-// accepts sends a chat request that the edge must answer and that the published schema must allow.
+// accepts sends a chat request that the edge and the published schema must accept.
 func (p *penstock) accepts(request string) *rig.Reply {
 	p.T.Helper()
 	body := p.body(request)
@@ -198,7 +198,6 @@ func goTests(t *testing.T) map[string]bool {
 	return known
 }
 
-// entry returns one model of the catalog as plain JSON.
 func (p *penstock) entry(id string) map[string]any {
 	p.T.Helper()
 	target := "/v1/models/" + id

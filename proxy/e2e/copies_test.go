@@ -20,7 +20,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// copyOf is what a sink gets of a call.
+// copyOf is the copy of a call at a sink.
 type copyOf struct {
 	Hook, Key, Model, Endpoint, Outcome, Code string
 	RequestID                                 string `json:"request_id"`
@@ -66,7 +66,7 @@ func copiesIn(t testing.TB, text string) (all []copyOf) {
 	return all
 }
 
-// newCopySink starts a URL that takes copies.
+// newCopySink starts a sink and returns its URL.
 func newCopySink(t testing.TB) (*copySink, string) {
 	s := &copySink{t: t}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,6 @@ func newCopySink(t testing.TB) (*copySink, string) {
 	return s, server.URL
 }
 
-// next waits for the n-th copy.
 func (s *copySink) next(n int) copyOf {
 	s.t.Helper()
 	rig.WaitFor(s.t, rig.Patience, "the copy arrives", func() bool { return len(s.all()) >= n })
@@ -99,8 +98,9 @@ func copiesTo(after, more string) string {
 
 const ofTester = "models: [sim], keys: [tester]"
 
-// TestCopies checks the copy of a call in every dialect, whole and streamed, refused by its engine,
-// and rewritten by a hook: the bytes that the client has sent and received.
+// TestCopies checks copies of calls in every dialect, including streams, calls that the engine
+// refuses, and calls that a hook rewrites. A copy must have the bytes that the client sent and
+// received.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -142,7 +142,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesForms checks what is copied of uploads, of audio, for HTTP/1.0, and of a large answer.
+// TestCopiesForms checks the copies of uploads, audio, HTTP/1.0 calls, and a large answer.
 func TestCopiesForms(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
@@ -175,7 +175,7 @@ func TestCopiesForms(t *testing.T) {
 }
 
 // TestCopiesByConsent checks that only the calls of the named keys for the named models are copied,
-// and that the catalog and the answers tell each client about its own calls.
+// and that clients can see whether their calls are copied.
 func TestCopiesByConsent(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
@@ -249,8 +249,8 @@ func TestCopiesByConsent(t *testing.T) {
 	}
 }
 
-// TestCopiesOfCutStream checks that the copy of a stream whose client leaves contains the bytes
-// that the client was sent.
+// TestCopiesOfCutStream checks that the copy of a stream whose client disconnects has the bytes
+// that were sent to the client.
 func TestCopiesOfCutStream(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
@@ -270,8 +270,8 @@ func TestCopiesOfCutStream(t *testing.T) {
 	}
 }
 
-// TestCopiesToFile checks a file: its mode, and that it can be rotated. What calls have left is
-// written before the edge ends.
+// TestCopiesToFile checks the mode and rotation of the file, and that all copies are written before
+// the edge ends.
 func TestCopiesToFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
@@ -294,7 +294,7 @@ func TestCopiesToFile(t *testing.T) {
 	}
 }
 
-// TestCopiesToSocket checks a Unix socket.
+// TestCopiesToSocket checks a sink at a Unix socket.
 func TestCopiesToSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -335,7 +335,7 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 		{
 			"hangs", "bytes: 2KiB, memory: 4KiB", "full", "the sink is slower than the calls",
 			func(_ http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnect only after that
+				_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnect only after it has read the body
 				<-r.Context().Done()
 			},
 		},
@@ -389,7 +389,8 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesCheck checks that penstock check says what is copied where, without the path of a URL.
+// TestCopiesCheck checks that penstock check reports which calls are copied to which sink, without
+// the path of a URL.
 func TestCopiesCheck(t *testing.T) {
 	t.Parallel()
 	text := "hooks:\n  - { name: archive, after: \"http://127.0.0.1:8090/CANARY\", keys: [team-a], models: [sim] }\n" +

@@ -11,8 +11,8 @@ import (
 // least is smaller than the answers, and larger than the sockets' buffers.
 const least = 3_000_000
 
-// deliver starts an edge and sends it a call with a large unstreamed answer, over a connection that
-// the client does not read. It waits until the engine has answered.
+// deliver sends a call with a large unstreamed answer over a connection that the client does not
+// read. It waits until the engine has answered.
 func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
 	s.Engines = []sim.Options{{MaxModelLen: 2 << 20}}
 	s.Upstream = rig.QuietProbes
@@ -26,8 +26,8 @@ func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
 	return p, c
 }
 
-// TestCutDelivery checks that an unstreamed answer whose client leaves or stops reading ends like a
-// cut stream: the log has the number of bytes that were written.
+// TestCutDelivery checks that an unstreamed answer whose client disconnects or stops reading is
+// logged like a broken stream, with the number of bytes written.
 func TestCutDelivery(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -52,8 +52,7 @@ func TestCutDelivery(t *testing.T) {
 	}
 }
 
-// TestDrainDelivers checks that a drain counts an unstreamed answer that is still being delivered,
-// and waits for it.
+// TestDrainDelivers checks that a drain waits for an unstreamed answer that is still being sent.
 func TestDrainDelivers(t *testing.T) {
 	t.Parallel()
 	p, c := deliver(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 60s"})

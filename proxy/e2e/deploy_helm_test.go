@@ -22,9 +22,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestDeployHelm renders the chart with its own values and with everything switched on. The objects
-// parse, the configuration in them is valid, and every mounted volume exists. .ci/full runs Helm
-// itself.
+// TestDeployHelm renders the chart with its default values and with everything enabled. It checks
+// that the objects parse, that the configuration in them is valid, and that every mounted volume
+// exists. .ci/full runs Helm itself.
 func TestDeployHelm(t *testing.T) {
 	for name, c := range map[string]struct {
 		values, kinds string
@@ -79,7 +79,7 @@ topologySpreadConstraints: [{ maxSkew: 1, topologyKey: zone, whenUnsatisfiable: 
 	}
 }
 
-// chartObject holds the parts of an object that the test reads.
+// chartObject contains the parts of an object that the test reads.
 type chartObject struct {
 	Kind string
 	Data map[string]string
@@ -96,7 +96,7 @@ type chartObject struct {
 	}
 }
 
-// validInPod reads the file like an edge in the pod, with the test's keys and certificate.
+// validInPod reads the file as an edge in the pod would, with keys and a certificate from the test.
 func validInPod(t *testing.T, file string) *config.File {
 	t.Helper()
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
@@ -123,7 +123,7 @@ func validInPod(t *testing.T, file string) *config.File {
 	return f
 }
 
-// renderChart renders the chart like Helm, as far as the chart's templates require.
+// renderChart renders the chart as Helm does, as far as the templates of the chart require.
 func renderChart(t *testing.T, values string) (objects []chartObject) {
 	t.Helper()
 	var own, changed map[string]any

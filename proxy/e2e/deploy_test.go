@@ -49,7 +49,7 @@ func unitValues(unit, key string) (out []string) {
 	return out
 }
 
-// TestDeployUnit runs every command of the unit in the manager's order, with the test's
+// TestDeployUnit runs every command of the unit in the order of systemd, with the test's
 // configuration.
 func TestDeployUnit(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestDeployUnit(t *testing.T) {
 	}
 }
 
-// TestDeployUnitVerifies runs systemd's own check.
+// TestDeployUnitVerifies checks the unit with systemd-analyze.
 func TestDeployUnitVerifies(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
@@ -106,8 +106,8 @@ func TestDeployUnitVerifies(t *testing.T) {
 	}
 }
 
-// TestDeployImage checks the image: the program has the commands that the image runs, and the build
-// context holds the files to copy.
+// TestDeployImage checks that the program has the commands that the image runs, and that the build
+// context has the files to copy.
 func TestDeployImage(t *testing.T) {
 	t.Parallel()
 	text := deployFile(t, "Dockerfile")
@@ -146,7 +146,7 @@ func TestDeployImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
-	// Modules within the tree are needed before the rest of the tree is copied.
+	// Modules within the tree must be copied before the other files of the tree.
 	ignored := deployFile(t, "Dockerfile.dockerignore")
 	for _, m := range regexp.MustCompile(`(?m)=> \./(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
 		copied := strings.Index(text, "COPY "+m[1]+" ")
@@ -159,8 +159,8 @@ func TestDeployImage(t *testing.T) {
 	}
 }
 
-// TestDeployKEDA checks that the scaler of the engines queries existing metrics, for a model and an
-// upstream of the manifests.
+// TestDeployKEDA checks that the scaler of the engines queries existing metrics for a model and an
+// upstream that the manifests define.
 func TestDeployKEDA(t *testing.T) {
 	var scaled struct {
 		Kind string
@@ -314,8 +314,9 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 }
 
-// TestDeployPods reads the manifests of an edge that finds its engines as pods. The edge's role
-// allows exactly its requests, and the configuration in the manifests is valid.
+// TestDeployPods reads the manifests of an edge that discovers its engines as pods. It checks that
+// the edge's role allows exactly the requests that the edge sends, and that the configuration in
+// the manifests is valid.
 func TestDeployPods(t *testing.T) {
 	type manifest struct {
 		Kind  string

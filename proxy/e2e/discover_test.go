@@ -54,8 +54,7 @@ func (p *penstock) waitPublished(want string) {
 	rig.WaitFor(p.T, rig.Patience, "the catalog has "+want, func() bool { return p.published() == want })
 }
 
-// TestDiscover checks that keys with a matching pattern can call a model for as long as an engine
-// lists it, from the first answer after the start.
+// TestDiscover checks that keys with a matching pattern can call a model while an engine lists it.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))
@@ -94,8 +93,8 @@ func TestDiscover(t *testing.T) {
 	p.waitPublished("mine")
 }
 
-// TestDiscoveredStays checks that neither a failing or dead engine nor a reload removes models from
-// the catalog, even if the reload changes the engine's address.
+// TestDiscoveredStays checks that neither a failing engine nor a reload removes discovered models
+// from the catalog, even if the reload changes the engine's address.
 func TestDiscoveredStays(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))
@@ -138,9 +137,8 @@ func TestDiscoveredStays(t *testing.T) {
 	}
 }
 
-// TestAdapters checks that an adapter that a vLLM loads at run time is published under its own name
-// with its base model's settings, only at the engines that have loaded it, and that its calls go to
-// an engine that already uses it.
+// TestAdapters checks that an adapter that a vLLM loads at run time is published under its name
+// with the settings of its base model, and that its calls go to an engine that has loaded it.
 func TestAdapters(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))

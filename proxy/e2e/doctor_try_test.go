@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDoctorTries makes the program try every text engine that the simulator imitates. All of them
-// pass, no matter how their dialects differ. Audio engines get no text requests.
+// TestDoctorTries runs doctor on every engine that the simulator imitates. Audio engines must not
+// receive text requests.
 func TestDoctorTries(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "llamacpp-router", "ollama", "tgi", "trtllm", "lmstudio", "kokoro", "whisper"} {
@@ -37,8 +37,8 @@ func TestDoctorTries(t *testing.T) {
 	}
 }
 
-// TestInitOfAnotherEdge checks that the configuration has all models of another edge's catalog, no
-// matter how they are named.
+// TestInitOfAnotherEdge checks that init writes all models in another edge's catalog to the
+// configuration, whatever their names are.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -75,8 +75,8 @@ models:
 	}
 }
 
-// TestRealDoctorTries tries llama.cpp once with all options for tools and reasoning, and once
-// without its template.
+// TestRealDoctorTries tests llama.cpp with all options for tools and reasoning, and without its
+// template.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

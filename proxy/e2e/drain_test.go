@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDrainCode checks that a call that a drain ends gets a specific error code from its dialect's
-// closed set, because clients and dashboards must distinguish it from a failed engine.
+// TestDrainCode checks that calls that a drain ends receive a special error code, so that clients
+// and dashboards can distinguish them from engine failures.
 func TestDrainCode(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 200ms"})
@@ -89,9 +89,9 @@ func balanced(t *testing.T, path string) {
 	}
 }
 
-// TestSignalAtRest checks an edge that other machines may route to. It lingers after SIGTERM and
-// logs this, and a second signal ends the linger cleanly. On loopback the edge ends at once, no
-// matter what timeouts.linger is, because no balancer needs to notice.
+// TestSignalAtRest checks that an edge that other machines can reach lingers after SIGTERM, and
+// that a second signal ends this wait. On loopback the edge must exit immediately, because there is
+// no load balancer.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`

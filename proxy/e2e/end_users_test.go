@@ -30,13 +30,13 @@ func endUserName(id string) string {
 	return hex.EncodeToString(mac.Sum(nil))[:32]
 }
 
-// callsByUser reads the number of calls by end user of the key tester.
+// callsByUser returns the number of calls by end user of the key tester.
 func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	t.Helper()
 	var r observe.UsageReport
 	page := e.Fetch("GET", e.Admin+"/-/usage?by=user"+query)
 	if page.Status == 502 && strings.Contains(query, "fleet") {
-		return nil // on a busy machine the store may be late
+		return nil // on a busy machine, the store may respond late
 	}
 	if err := json.Unmarshal([]byte(page.WantStatus(200).Body), &r); err != nil {
 		t.Fatal(err)
@@ -50,8 +50,9 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	return out
 }
 
-// TestEndUsers checks usage by end user in every dialect, after a kill, and in every page and
-// command that shows usage. No file, log, metric or page holds the name that the client sent.
+// TestEndUsers checks usage by end user in every dialect, after a kill, and on every page and in
+// every command that shows usage. No file, log, metric or page may contain the name that the client
+// sent.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -139,8 +140,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersOff checks that without a secret no end user is counted, and that a query reports
-// why. A reload switches the counting on and off.
+// TestEndUsersOff checks that end users are not counted if no secret is configured, and that a
+// query says why. A reload must enable and disable counting.
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{})
@@ -182,8 +183,8 @@ func TestEndUsersOff(t *testing.T) {
 	}
 }
 
-// TestFleetEndUsers checks that usage by end user is the sum over a fleet's edges, and does not
-// increase the usage of keys.
+// TestFleetEndUsers checks that usage by end user is summed over the edges of a fleet, and that it
+// does not increase the usage of keys.
 func TestFleetEndUsers(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

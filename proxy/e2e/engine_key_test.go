@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEngineKeyStaysHere checks that clients never get the edge's credential for an engine, even if
-// the engine quotes the credential in an error, in place of a stream, or in a stream.
+// TestEngineKeyStaysHere checks that clients never receive the edge's credential for an engine,
+// even if the engine quotes it in an error or in a stream.
 func TestEngineKeyStaysHere(t *testing.T) {
 	t.Parallel()
 	const key = "correct-horse-battery-staple" // does not look like a key

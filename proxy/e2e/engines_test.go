@@ -17,14 +17,13 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These tests run every engine that the simulator imitates, without any setting for the engine: the
-// edge must learn the engine's kind, load and limits from its pages.
+// These tests use every engine that the simulator imitates, without any engine settings. The edge
+// must detect the kind, load and limits from the engine's endpoints.
 
 // recognised is the detected profile, if it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
-// facts are the facts that the edge must read from each engine's endpoints: its slots, and whether
-// it reports its load.
+// facts lists what each engine reports: slots, load and models.
 var facts = map[string]struct {
 	slots, load bool
 	models      string
@@ -84,7 +83,8 @@ func TestEngines_Recognised(t *testing.T) {
 	}
 }
 
-// TestEngines_Load checks the load that each engine reports: one request runs, one waits.
+// TestEngines_Load checks the load that each engine reports: one request is running, one is
+// waiting.
 func TestEngines_Load(t *testing.T) {
 	t.Parallel()
 	for name, want := range facts {
@@ -115,11 +115,10 @@ func TestEngines_Load(t *testing.T) {
 	}
 }
 
-// textEngines are the profiles that chat.
+// textEngines are the profiles that support chat.
 var textEngines = []string{"vllm", "vllm-omni", "openai", "llamacpp", "llamacpp-router", "sglang", "ollama", "tgi", "trtllm", "lmstudio"}
 
-// TestEngines_Text checks that every chat engine gives one answer in three dialects, streamed and
-// plain.
+// TestEngines_Text checks that the answer of every chat engine is the same in three dialects.
 func TestEngines_Text(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -146,8 +145,8 @@ func TestEngines_Text(t *testing.T) {
 	}
 }
 
-// TestEngines_Tools checks that a Messages client gets the tool calls of every engine as tool uses,
-// no matter how the engine splits, numbers and finishes them.
+// TestEngines_Tools checks that a Messages client receives the tool calls of every engine as
+// tool_use blocks, however the engine splits, numbers and finishes them.
 func TestEngines_Tools(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -165,8 +164,8 @@ func TestEngines_Tools(t *testing.T) {
 	}
 }
 
-// TestEngines_TooLong checks that a prompt that is too long counts as the client's fault in every
-// engine's wording, also in a stream, so that agents shorten the prompt and continue.
+// TestEngines_TooLong checks that the edge recognizes every engine's error for a prompt that is too
+// long, so that agents shorten the prompt and continue.
 func TestEngines_TooLong(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -184,8 +183,8 @@ func TestEngines_TooLong(t *testing.T) {
 	}
 }
 
-// TestEngines_TooLongInOtherWords checks wordings that the simulator does not use. The error states
-// the prompt's size and the limit if they are known.
+// TestEngines_TooLongInOtherWords checks error messages that the simulator does not send. If the
+// sizes are known, the error must state the prompt's size and the limit.
 func TestEngines_TooLongInOtherWords(t *testing.T) {
 	t.Parallel()
 	for message, told := range map[string]string{
@@ -221,8 +220,8 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 	}
 }
 
-// TestEngines_Full checks that a call moves from a full engine to another one, no matter what the
-// full engine answers.
+// TestEngines_Full checks that a call moves from a full engine to another engine, whatever the full
+// engine answers.
 func TestEngines_Full(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -296,7 +295,7 @@ models:
 			}
 			if name == "kokoro" {
 				p.Post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).WantError(400, "invalid_request_error", "rejected_by_engine")
-				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // half a file looks like a complete one
+				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // a truncated file looks like a complete one
 				r := p.Post(speech, `{"model":"voice","input":"one two","voice":"alloy","stream_format":"sse"}`)
 				if !strings.Contains(r.Body, "answer had no length") {
 					t.Errorf("sound of no length: %d %s", r.Status, r.Body)
@@ -306,8 +305,8 @@ models:
 	}
 }
 
-// TestEngines_EmptyID checks that the edge sets its own id, streamed and plain, because TGI's
-// answers have an empty one.
+// TestEngines_EmptyID checks that the edge generates an id, because answers from TGI have an empty
+// id.
 func TestEngines_EmptyID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "tgi"}}})
@@ -318,9 +317,8 @@ func TestEngines_EmptyID(t *testing.T) {
 	}
 }
 
-// TestEngines_NotNow checks llama.cpp's router while it swaps a model: its errors do not count as
-// failures. The edge sends the call once more a moment later, or to another engine. The second
-// answer is final.
+// TestEngines_NotNow checks that errors from llama.cpp's router while it swaps a model do not count
+// as failures. The edge must repeat the call once after a pause, or send it to another engine.
 func TestEngines_NotNow(t *testing.T) {
 	t.Parallel()
 	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",

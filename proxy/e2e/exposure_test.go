@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 91, 92 and 94 to 96: what the edge shows, and what it must never show.
+// These tests cover rows 91, 92 and 94 to 96: what the edge reveals, and what it must never reveal.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			t.Errorf("admin %s: status %d", path, res.StatusCode)
 		}
 	}
-	// A web page that calls the admin listener gets no answer that it can read.
+	// A web page that calls the admin listener must not be able to read the response.
 	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
 		req, _ := http.NewRequest("GET", p.Admin+"/metrics", nil)
 		name, value, _ := strings.Cut(header, ": ")
@@ -133,7 +133,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	if got.Target != chatPath {
 		t.Errorf("target = %q, want %q", got.Target, chatPath)
 	}
-	// A trace header is passed on only if it is well formed.
+	// A trace header is passed on only if it is well-formed.
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	p.Post(chatPath, body, "Traceparent: "+trace, "Tracestate: a=1,b=2").WantStatus(200)
 	if last := p.Engines[0].Stats().LastRequest; last.Get("Traceparent") != trace || last.Get("Tracestate") != "a=1,b=2" {
@@ -145,7 +145,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 			t.Errorf("traceparent %q, tracestate %q went through", last.Get("Traceparent"), last.Get("Tracestate"))
 		}
 	}
-	// The request id is the edge's own, or the client's if the client's is a plain word.
+	// The edge uses the client's request id only if it is a plain word.
 	for _, id := range []string{"bad id", "<script>", strings.Repeat("a", 65), "a\x7fb", rig.Canary + "/x"} {
 		r := p.Post(chatPath, body, "X-Request-Id: "+strings.ReplaceAll(id, "\x7f", "%"))
 		if r.Status == 200 && (strings.Contains(r.Header.Get("X-Request-Id"), id) || strings.Contains(p.Engines[0].Stats().LastRequest.Get("X-Request-Id"), id)) {
@@ -172,9 +172,9 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 	})
 }
 
-// TestFault96_NothingIsKept sends canaries through every place that a client can write to, in valid
-// and invalid calls, and searches all output that the edge shows to others. (The rig searches the
-// log of every test for the prompt.)
+// TestFault96_NothingIsKept puts canaries wherever a client can put text, in valid and invalid
+// calls, and searches all output of the edge. (The rig searches the log of every test for the
+// prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 2s, answer: 2s, client_body: 1s"})
@@ -182,7 +182,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	var shown strings.Builder
 	see := func(r *rig.Reply) {
 		if r.Status != 200 { // a valid answer may repeat the prompt
-			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the client gets that word back
+			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the client's own word
 		}
 		for name, values := range r.Header {
 			fmt.Fprintln(&shown, name, values)
@@ -245,8 +245,9 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	}
 }
 
-// TestTwoTenants sends calls of two keys at once. Each key has its own word in every prompt, and
-// the engine repeats it. No answer ever holds the other key's word.
+// TestTwoTenants sends calls of two keys at the same time. Every prompt of a key contains a word
+// that belongs to this key, and the engine repeats the word. No answer may contain the other key's
+// word.
 func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()

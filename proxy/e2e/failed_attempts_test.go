@@ -17,7 +17,7 @@ type failedAttempt struct {
 	EngineStatus int    `json:"engine_status"`
 }
 
-// callLine holds the fields of an access line that concern the call's failure.
+// callLine contains the fields of an access line that describe a failure.
 type callLine struct {
 	RequestID      string          `json:"request_id"`
 	Message        string          `json:"msg"`
@@ -39,8 +39,8 @@ func lastCallLine(p *rig.Local) (last callLine) {
 	return last
 }
 
-// TestFailedAttempts checks that for any engine failure the access line, the call's page, the
-// status and the metrics give the same reason and the engine's status.
+// TestFailedAttempts checks that the access line, the call's page, the status and the metrics show
+// the same reason for every engine failure.
 func TestFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,13 +111,13 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// TestFailedAttempts_AnsweredElsewhere checks that a call that another engine answered has its
-// failed attempt in its access line.
+// TestFailedAttempts_AnsweredElsewhere checks that the access line of a call that another engine
+// answered contains the failed attempt.
 func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=502"})
-	for range 2 { // round robin, so one of the two meets the failing engine
+	for range 2 { // round robin, so one of the two reaches the failing engine
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 		if l := lastCallLine(p); len(l.FailedAttempts) > 0 {
 			if want := (failedAttempt{"up-0", "status", 502}); l.Outcome != "ok" || l.Cause != "" || l.EngineStatus != 0 || l.FailedAttempts[0] != want {

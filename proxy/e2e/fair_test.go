@@ -22,9 +22,9 @@ func until(over <-chan struct{}, f func()) {
 	}
 }
 
-// TestKeysShareSlotsByTokens checks that, at a model with two slots, keys whose calls always wait
-// share the slots by tokens. A key of weight 2 gets twice the tokens of a key of weight 1, although
-// its calls are a tenth of the size and it has no more loops.
+// TestKeysShareSlotsByTokens checks that keys whose calls are always waiting share a model's two
+// slots by tokens. A key with weight 2 must receive twice as many tokens as a key with weight 1,
+// although its calls are a tenth of the size and it does not have more loops.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
 	const loops, smallTokens, largeTokens, most = 16, 6, 60, 200
@@ -37,7 +37,7 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	var large, small, largeThen atomic.Int64
 	over := make(chan struct{})
 	stop := sync.OnceFunc(func() {
-		largeThen.Store(large.Load()) // after this, the small calls end before the waiting large ones
+		largeThen.Store(large.Load()) // afterwards, the small calls end before the large calls that are waiting
 		close(over)
 	})
 	loop := func(served *atomic.Int64, tokens int, headers ...string) {
@@ -69,8 +69,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	}
 }
 
-// TestAgentIsServedDespiteFlood checks that while the call of a key with one loop waits, few calls
-// of a key with sixteen loops are served, at a model with four slots.
+// TestAgentIsServedDespiteFlood checks that only a few calls of a key with sixteen loops are served
+// while the call of a key with one loop waits.
 func TestAgentIsServedDespiteFlood(t *testing.T) {
 	t.Parallel()
 	const loops, slots, asked = 16, 4, 25
@@ -99,8 +99,8 @@ func TestAgentIsServedDespiteFlood(t *testing.T) {
 		p.Post(chatPath, p.Chat(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
 		overtook += served.Load() - before
 	}
-	// In order of arrival, the flood's twelve waiting calls and some running ones would be served
-	// before it.
+	// In order of arrival, the flood's twelve waiting calls and some running calls would be served
+	// first.
 	t.Logf("%.1f calls of the flood were served during one of the agent's", float64(overtook)/asked)
 	if overtook > asked*2*slots {
 		t.Errorf("%d calls of the flood were served during %d of the agent's", overtook, asked)

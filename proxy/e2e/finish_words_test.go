@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFailureWords checks the finish reasons with which an engine gives up an answer. The call goes
-// to another engine as long as the client has received no bytes. After that it ends as broken.
-// Other unknown finish reasons mean a normal end.
+// TestFailureWords checks the finish reasons with which an engine aborts an answer. The call goes
+// to another engine if the client has received no bytes. Otherwise it ends as broken. Other unknown
+// finish reasons mean a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
@@ -21,7 +21,7 @@ func TestFailureWords(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: gaveUp})
 			p.Engines[1].SetFault(sim.Fault{Spec: "finish=eos_token"})
 			broken := 0
-			for range 2 { // round robin, so one of the two meets the failing engine
+			for range 2 { // round robin, so one of the two reaches the failing engine
 				r := p.Local.Edge.Ask(w, `"tokens":5`)
 				if w.Stream && (strings.Contains(r.Body, "upstream_failed") || strings.Contains(r.Body, "server_error")) {
 					r.WantBroken(w, "upstream_failed")
@@ -39,7 +39,7 @@ func TestFailureWords(t *testing.T) {
 	}
 }
 
-// TestFailureWords_BeforeDelta checks that a stream that the engine gives up before its first delta
+// TestFailureWords_BeforeDelta checks that a stream that the engine aborts before its first delta
 // goes to another engine.
 func TestFailureWords_BeforeDelta(t *testing.T) {
 	t.Parallel()

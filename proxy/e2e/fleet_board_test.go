@@ -17,8 +17,8 @@ import (
 )
 
 // twoEdges starts two edges with one file, one engine and one store. A store that answers late
-// counts as lost, and each edge then has its part of the slots. Therefore tests that count slots
-// are not parallel: they need all of the machine.
+// counts as lost, and each edge then has its share of the slots. Therefore tests that count slots
+// are not parallel.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
 	engine = start(t, rig.Setup{}).Engines[0] // a separate edge, used only for its engine
@@ -106,7 +106,7 @@ func TestFleetBoard(t *testing.T) {
 }
 
 // TestExactSlots checks that two edges never have more calls at an engine than its slots, and that
-// the other edge can use a slot that one edge frees.
+// one edge can use a slot that the other releases.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
@@ -126,8 +126,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine checks that an edge does not keep its slots of the engine for its own waiting
-// calls: a call that waits at another edge gets its turn.
+// TestTurnsAtAnEngine checks that an edge does not retain its slots for its own waiting calls: a
+// call that waits at another edge is served in turn.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`

@@ -7,9 +7,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFleetShares checks that two edges with one engine share its slots and their key's limits, and
-// that a client that reaches only one of them gets no more than that edge's share. The catalog, the
-// status page and the headers show the share.
+// TestFleetShares checks that two edges with one engine share its slots and their key's limits. A
+// client that reaches only one edge receives no more than that edge's share, which the catalog, the
+// status page and the headers show.
 func TestFleetShares(t *testing.T) {
 	t.Parallel()
 	const key = "limits: { requests_per_minute: 11 }"

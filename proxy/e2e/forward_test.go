@@ -103,8 +103,8 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// TestWhole_Aborted checks that an unstreamed answer that an engine has given up is not passed on,
-// no matter what it contains. Ollama gives up an answer when its runner dies.
+// TestWhole_Aborted checks that an unstreamed answer that an engine has aborted is not passed on.
+// Ollama aborts an answer when its runner dies.
 func TestWhole_Aborted(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -126,8 +126,7 @@ func TestWhole_Aborted(t *testing.T) {
 	}
 }
 
-// TestCompletions_NoChoices checks that an unstreamed completion without choices is a bad response,
-// as on the other endpoints.
+// TestCompletions_NoChoices checks that an unstreamed completion without choices is a bad response.
 func TestCompletions_NoChoices(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -137,8 +136,8 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings with numbers whatever the encoding_format is,
-// like SGLang, LM Studio and older versions of Ollama. Input i has i/2 in its first dimension.
+// numbersOnly is an engine that answers embeddings with numbers whatever the encoding_format, like
+// SGLang, LM Studio and older versions of Ollama. Input i has i/2 in its first dimension.
 func numbersOnly(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -175,8 +174,8 @@ func numbersOnly(t *testing.T) *httptest.Server {
 	return engine
 }
 
-// TestEmbeddings_Form checks that a client gets the engine's numbers in the format that it
-// requests. OpenAI's SDKs for Node and Python request base64 and decode any answer as base64.
+// TestEmbeddings_Form checks that a client receives the engine's numbers in the requested format.
+// OpenAI's SDKs for Node and Python request base64 and decode any answer as base64.
 func TestEmbeddings_Form(t *testing.T) {
 	t.Parallel()
 	engine := numbersOnly(t)
@@ -234,8 +233,8 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 }
 
 // TestSomeEngines checks that a call to an endpoint that only some engines have goes to one of
-// these engines, and counts for the key. The catalog lists the endpoint for models with such an
-// engine. For other models the call gets a 404 with a reason.
+// these engines. The catalog lists the endpoint for models with such an engine. For other models
+// the call receives a 404 with a reason.
 func TestSomeEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "vllm"}, {Record: true, Profile: "ollama"}}, Config: `
@@ -286,8 +285,8 @@ models:
 	}
 }
 
-// TestRerank_Form checks that a ranking in SGLang's form reaches clients in the usual form, and is
-// not a failure of the engine.
+// TestRerank_Form checks that a ranking in SGLang's format reaches clients in the usual format, and
+// is not a failure of the engine.
 func TestRerank_Form(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -317,7 +316,7 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim 
 }
 
 // TestRerank_TextEmbeddingsInference checks that an engine detected as Text Embeddings Inference
-// gets requests in its own form, and that clients get the usual one.
+// receives requests in its own format, and that clients receive the usual one.
 func TestRerank_TextEmbeddingsInference(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
@@ -351,8 +350,7 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: org/
 	}
 }
 
-// TestForward_Media checks that no endpoint makes an engine fetch a client's URL from within the
-// engine's network.
+// TestForward_Media checks that no endpoint makes an engine fetch a client's URL.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -386,8 +384,8 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
-// TestSteering_Inside checks members that steer an engine from within another member, such as a
-// template in the template's arguments. Arguments that clients may set are passed on.
+// TestSteering_Inside checks members that steer an engine from within another member, such as the
+// template's arguments. Allowed arguments are passed on.
 func TestSteering_Inside(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -462,8 +460,8 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 	return p
 }
 
-// TestCompletions_EndpointMissing checks that an engine without the legacy endpoint keeps its model
-// for chat.
+// TestCompletions_EndpointMissing checks that an engine without the legacy endpoint still serves
+// its model for chat.
 func TestCompletions_EndpointMissing(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
@@ -473,9 +471,8 @@ func TestCompletions_EndpointMissing(t *testing.T) {
 	}
 }
 
-// TestStreams_NullFrames checks llama.cpp's stream for a completion with several prompts. Such a
-// stream starts with the frame null. The edge skips the frame null, and does not count it as the
-// first event.
+// TestStreams_NullFrames checks llama.cpp's stream for a completion with several prompts, which
+// starts with null. The edge skips null, and does not count it as the first event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -596,8 +593,8 @@ func TestSDK_Forward(t *testing.T) {
 	}
 }
 
-// TestForward_Large checks that large answers that the edge only passes on reach the client
-// complete, with the public name and the token counts.
+// TestForward_Large checks that large answers that the edge only passes on are complete, with the
+// public name and the token counts.
 func TestForward_Large(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

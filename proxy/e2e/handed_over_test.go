@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams move in the middle because their engine is drained or stalled. TestResume covers
-// lost engines.
+// These streams move to another engine because their engine is drained or stalled. TestResume
+// covers lost engines.
 
 const resumes = "retry: { resume: 1 }"
 
@@ -124,7 +124,8 @@ func TestDrainCutsNothing(t *testing.T) {
 	}
 }
 
-// TestDrainMovesSilentCalls checks that a call without output also leaves a silent drained engine.
+// TestDrainMovesSilentCalls checks that a call without output also moves from a silent drained
+// engine.
 func TestDrainMovesSilentCalls(t *testing.T) {
 	fastset.LeaveOut(t, "a call is silent for ten seconds")
 	t.Parallel()
@@ -144,8 +145,8 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	}
 }
 
-// TestStalledStreamContinues checks that a stream whose engine stalls in the middle continues at
-// another engine, if it may be resumed.
+// TestStalledStreamContinues checks that a stream whose engine stalls continues at another engine,
+// if it may be resumed.
 func TestStalledStreamContinues(t *testing.T) {
 	p := stallRigOf(t, rig.Setup{Model: "policy: round_robin, " + resumes})
 	ask := streamDialects["chat"]

@@ -103,8 +103,8 @@ func parsed(controls string) (m map[string]any) {
 }
 
 // TestKeepaliveDoesNotCommit checks that an engine that fails after keep-alives, or after it has
-// announced an answer, is replaced by another engine, and that the second engine's answer is
-// consistent with the first engine's announcement.
+// announced an answer, is replaced by another engine. The second engine's answer must be consistent
+// with the announcement.
 func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
@@ -125,7 +125,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 					t.Fatalf("undisturbed answer = %+v, %v; want 40 bytes or more", want, err)
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
-				for range 2 { // round robin, so one of the two meets the failing engine
+				for range 2 { // round robin, so one of the two reaches the failing engine
 					if got, err := ask(t, p, rig.Prompt, controls); got != want || err != nil {
 						t.Errorf("%+v, %v; want %+v", got, err, want)
 					}
@@ -200,7 +200,7 @@ func TestResume(t *testing.T) {
 						t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 					}
 					p.Engines[0].SetFault(sim.Fault{Spec: fault})
-					for range 2 { // round robin, so one of the two meets the failing engine
+					for range 2 { // round robin, so one of the two reaches the failing engine
 						got, err := ask(t, p, rig.Prompt, controls)
 						if got != want || err != nil {
 							t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -231,8 +231,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNotResumed checks that a stream ends with an error, as without resumption, if its text so far
-// cannot be given to another engine, or if no engine is known to continue answers.
+// TestNotResumed checks that a stream ends with an error if its text so far cannot be given to
+// another engine, or if no engine is known to continue answers.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()
 	const proven = "openai, prefill: proven"

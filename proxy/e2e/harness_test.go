@@ -11,9 +11,9 @@ import (
 // that only needs a successful chat has four lines:
 //
 //	p := start(t, rig.Setup{})              // one engine, one model "sim", one key
-//	r := p.Post(chatPath, p.Chat(""))       // the key is sent by itself
+//	r := p.Post(chatPath, p.Chat(""))       // the key is sent automatically
 //	r.WantStatus(200)
-//	p.Engines[0].Stats()                    // the requests that the engine got
+//	p.Engines[0].Stats()                    // the requests that the engine has received
 
 // penstock is an edge under test with its engines.
 type penstock struct{ *rig.Local }

@@ -30,7 +30,7 @@ type hookServer struct {
 	answer http.HandlerFunc
 }
 
-// hookQuestion is what a hook gets to know about a call.
+// hookQuestion is the hook's request about a call.
 type hookQuestion struct {
 	Version      int             `json:"version"`
 	Hook         string          `json:"hook"`
@@ -173,8 +173,8 @@ func TestHookDecisions(t *testing.T) {
 }
 
 // hooked checks that a hook can refuse, route and rewrite calls of the surface. An upload is not
-// sent to the hook and cannot be rewritten. TestStatuses calls hooked, because it produces the
-// statuses that only a hook can choose.
+// sent to the hook. TestStatuses calls hooked, because it produces the statuses that only a hook
+// can choose.
 func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
 	p := s.start(t, rig.Setup{Top: h.in("send: body")}, "200")
 	for _, status := range []int{422, 451} {
@@ -202,7 +202,7 @@ func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
 	}
 }
 
-// TestHookAdmitsAnew checks that a hook's decision gives no client more than its key allows.
+// TestHookAdmitsAnew checks that a hook's decision gives no client more rights than its key.
 func TestHookAdmitsAnew(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -234,7 +234,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 		ask("Hi").WantError(503, "api_error", "hook_unavailable")
 	}
 	rewrite(`{"model":"sim","max_tokens":600,"messages":[{"role":"user","content":"[[sim {\"tokens\":600}]]"}]}`)
-	ask("Hi").WantStatus(200) // with all of its tokens the key might do anything once, and a slow machine gives them back meanwhile
+	ask("Hi").WantStatus(200) // with unused tokens the key could send any request once
 	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
 	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
 	h.says(`{"action":"route","model":"other"}`)
@@ -392,7 +392,7 @@ func TestHookClientLeaves(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	// A client that leaves before the hook has read the question may never be seen by the hook.
+	// A hook may never see a client that disconnects before the hook has read the question.
 	rig.WaitFor(t, rig.Patience, "the hook has the question", func() bool { return h.times() == 1 })
 	leave()
 	<-done
@@ -452,7 +452,7 @@ func TestHookOrder(t *testing.T) {
 	asked(0, 0)
 }
 
-// TestHookMemory checks that the answer of a hook counts against the memory for bodies.
+// TestHookMemory checks that a hook's answer counts against the memory for bodies.
 func TestHookMemory(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -463,7 +463,7 @@ func TestHookMemory(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestHookCheck checks that `penstock check` says which hook gets prompts.
+// TestHookCheck checks that `penstock check` reports which hook receives prompts.
 func TestHookCheck(t *testing.T) {
 	t.Parallel()
 	text := "hooks:\n  - { name: guard, before: \"http://127.0.0.1:8090/\", send: body, keys: [team-a] }\n" +

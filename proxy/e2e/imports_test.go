@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// allowed is the dependency rule of every package: which of our packages and which modules it may
-// import. A trailing "/..." means a package and those below it. The standard library is allowed,
-// except for the packages in never.
+// allowed lists, for every package, which of our packages and which modules it may import. A
+// trailing "/..." means a package and those below it. The standard library is allowed, except for
+// the packages in never.
 var allowed = map[string]struct {
 	ours, modules string
 	never         string
@@ -76,7 +76,7 @@ var allowed = map[string]struct {
 	"proxy/request/shadow":            {ours: "config routing upstreams translate/... proxy/request/attempt proxy/request/body proxy/request/endpoint proxy/request/failure proxy/request/participant proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net os log"},
 	"proxy/request/participant":       {ours: "proxy/access/auth proxy/request/attempt proxy/request/body proxy/request/endpoint proxy/running/snapshot proxy/telemetry/observe upstreams", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/resume":            {ours: "translate/... proxy/request/endpoint proxy/access/limit", never: "net os log time"},
-	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // it hashes clients' text and keeps none of it
+	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // it only hashes clients' text
 	"proxy/running/snapshot":          {ours: "config config/money config/suggest routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/access/auth proxy/access/auth/jwks proxy/front/browser proxy/running/catalog proxy/access/enduser proxy/access/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/internal/calltest": {ours: "...", modules: "..."},                                                                                                                                                                                                                                                                                                                                                      // calls without sockets
 	"proxy/request/websocket":         {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: the request type of the library

@@ -42,8 +42,8 @@ var keptCases = []struct{ path, body string }{
 	{"/v1/score", `{"model":"ranks","text_1":"x","text_2":"y"}`},
 }
 
-// TestWholeKeepalive checks that white space precedes an unstreamed answer that takes long, and
-// that the answer itself is unchanged.
+// TestWholeKeepalive checks that white space precedes a slow unstreamed answer, and that the answer
+// itself is unchanged.
 func TestWholeKeepalive(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestWholeKeepalive(t *testing.T) {
 }
 
 // TestWholeKeepalive_Failure checks that an error after the white space is in the JSON, in the
-// dialect's shape.
+// dialect's format.
 func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			"status=400;message=no-such-tool;delay=1s": "rejected_by_engine", "status=500;delay=1s": "upstream_failed",
 			"head-cut;delay=1s": "upstream_bad_response", "invalid-json;delay=1s": "upstream_bad_response",
 		} {
-			p := startKept(t) // a separate edge, because after a failure an edge probes the engine, and the probe may meet the next fault
+			p := startKept(t) // a separate edge, because a probe after a failure may receive the next fault
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
 			_ = conn.Send(p.Request(c.path, c.body))
@@ -109,9 +109,9 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	}
 }
 
-// TestWholeKeepalive_Never checks that bytes and text get no white space, because it would change
-// them. HTTP/1.0 clients get none either, because HTTP/1.0 has no chunks. A quick failure keeps its
-// status.
+// TestWholeKeepalive_Never checks that bytes and text have no white space before them, because it
+// would change them. HTTP/1.0 clients receive none either, because HTTP/1.0 has no chunks. A quick
+// failure has its own status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
@@ -148,7 +148,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 }
 
 // TestWholeKeepalive_Ends checks that a client that disconnects after the white space ends the
-// engine's work, and that a client that stays gets the error of a drain.
+// engine's work, and that a connected client receives the error of a drain.
 func TestWholeKeepalive_Ends(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)

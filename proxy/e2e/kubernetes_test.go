@@ -54,7 +54,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 	return c
 }
 
-// pod returns the pod of an engine. To the cluster, a new name is a new pod.
+// pod returns the pod of an engine. For the cluster, a new name is a new pod.
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
 	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
@@ -68,7 +68,7 @@ func (c *cluster) waitUp(n float64) {
 }
 
 // TestPodsComeAndGo adds, replaces and deletes pods under load, with and without a watch event, and
-// stops the API server. No call fails, and an engine whose pod is being deleted gets no calls.
+// stops the API server. No call fails, and an engine whose pod is being deleted receives no calls.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "")
@@ -95,8 +95,8 @@ func TestPodsComeAndGo(t *testing.T) {
 		so := served(i)
 		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
-	// gone waits until the edge knows that a pod is gone, and checks that its engine gets no more
-	// calls. The engine can then be killed.
+	// gone waits until the edge knows that a pod is gone, and checks that its engine receives no
+	// more calls. The engine can then be killed.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
@@ -152,8 +152,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestNoPods checks that calls find no route while there is no pod, and find one again when a pod
-// appears.
+// TestNoPods checks that calls find no route without pods, and find one again when a pod appears.
 func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")

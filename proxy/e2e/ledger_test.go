@@ -54,7 +54,7 @@ func TestLedger(t *testing.T) {
 	}
 	want := func(calls uint64) {
 		t.Helper()
-		p.Rest() // a call is booked after its last byte
+		p.Rest() // a call is counted after its last byte
 		got := usageOf(t, p.Edge)
 		spend := prompt + completion*5/2 // in millionths; the simulator's completion counts are even here
 		if got.Total.Calls != calls || got.Total.Prompt != prompt || got.Total.Completion != completion || got.Total.Spend.Micros != int64(spend) {
@@ -79,7 +79,7 @@ func TestLedger(t *testing.T) {
 	want(3)
 	call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
 	p.Rest()
-	p.Signal(syscall.SIGTERM) // at once, because a drain loses no usage
+	p.Signal(syscall.SIGTERM) // immediately, because a drain loses no usage
 	p.Exits(20*time.Second, 0)
 	p.Relaunch()
 	want(4)
@@ -112,7 +112,7 @@ func TestLedger(t *testing.T) {
 }
 
 // TestBudget checks that a key that has used up its budget is refused in every dialect until the
-// next day, even after a kill and a restart. A reload that raises the budget admits the key again.
+// next day, even after a restart. A reload that raises the budget admits the key again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -183,9 +183,8 @@ func TestBudget(t *testing.T) {
 	p.Post(chatPath, body).WantStatus(200)
 }
 
-// TestFleetUsage checks that the usage of a fleet is the sum over its edges, in the API and the
-// command. The sum includes usage from the time when the store was down, and from before the store
-// lost its data.
+// TestFleetUsage checks that the usage of a fleet is the sum over its edges. The sum includes usage
+// from the time when the store was down, and from before the store lost its data.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -270,8 +269,8 @@ func TestFleetUsage(t *testing.T) {
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }
 
-// TestFleetBudget checks that the edges of a fleet use up one budget together. A store that has
-// lost its data gets the usage again, and an edge that loses the store does not start a new budget.
+// TestFleetBudget checks that the edges of a fleet share one budget. A store that has lost its data
+// receives the usage again, and an edge that loses the store does not start a new budget.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

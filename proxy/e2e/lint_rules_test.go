@@ -12,7 +12,7 @@ import (
 )
 
 // TestLintRules checks that each rule of .golangci.yml that names files or packages matches at
-// least one, because a moved folder would otherwise leave rules behind that match no file.
+// least one. Otherwise a moved folder would leave rules behind that match no file.
 func TestLintRules(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))

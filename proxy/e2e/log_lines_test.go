@@ -15,7 +15,7 @@ import (
 func TestEveryLineIsJSON(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
-	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true") // the edge warns of this
+	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true") // the edge logs a warning about this
 	p := rig.StartProcess(t, "serve", "--config", path)
 	p.Says(`serving http://(\S+)/v1 \(admin: (\S+)\)`)
 	p.Signal(syscall.SIGTERM)

@@ -60,7 +60,7 @@ func TestAccessFields(t *testing.T) {
 	}
 }
 
-// TestAccessSwitch checks that a reload switches the access log on and off.
+// TestAccessSwitch checks that a reload enables and disables the access log.
 func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true}) // there are fewer lines than calls
@@ -82,8 +82,7 @@ func TestAccessSwitch(t *testing.T) {
 	}
 }
 
-// TestClientAddress checks that with log.client the peer's address is in the access line, and
-// nowhere else.
+// TestClientAddress checks that with log.client only the access line has the peer's address.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -118,7 +117,7 @@ func TestDebugHeaders(t *testing.T) {
 	}
 }
 
-// pace makes calls at both edges in turn, four at once, and compares the times of p with those of
+// pace makes calls at both edges in turn, four at a time, and compares the times of p with those of
 // control, which never waits. The medians must be close, and no call may take much longer than
 // control's longest.
 func pace(t *testing.T, calls int, p, control *penstock) {
@@ -153,8 +152,7 @@ func pace(t *testing.T, calls int, p, control *penstock) {
 	}
 }
 
-// TestBlockedLog checks that calls are not slowed down while the log goes to a pipe that nobody
-// reads.
+// TestBlockedLog checks that calls are not delayed if the log's pipe has no reader.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -167,7 +165,7 @@ func TestBlockedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, rig.Setup{Log: log})
-	pace(t, 600, p, start(t, rig.Setup{})) // more lines than the pipe holds
+	pace(t, 600, p, start(t, rig.Setup{})) // more lines than fit into the pipe
 	r.Close()                              // releases the writer
 	p.End()
 	_ = sink.Close()
@@ -206,7 +204,7 @@ func TestUsagePage(t *testing.T) {
 }
 
 // TestSessionColumn checks that with log.sessions a line has a hash of the session that the client
-// names in a header or in the body of any dialect, and never the name itself.
+// names in a header or in the body, and never the name itself.
 func TestSessionColumn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
@@ -237,8 +235,8 @@ func TestSessionColumn(t *testing.T) {
 	}
 }
 
-// TestProxyRequestID checks that a listed proxy may give a request its id, in plain characters, and
-// that no other peer may. By default nobody may.
+// TestProxyRequestID checks that only a listed proxy may set a request's id, in plain characters.
+// By default no proxy may.
 func TestProxyRequestID(t *testing.T) {
 	t.Parallel()
 	for _, trusts := range []bool{true, false} {

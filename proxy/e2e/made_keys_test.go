@@ -23,7 +23,7 @@ const (
 	readerToken = "the-token-of-a-scraper"
 )
 
-// keyTokens returns the admin section: tokens for each role, and where keys are kept.
+// keyTokens returns the admin section: tokens for each role, and where keys are stored.
 func keyTokens(where string) string {
 	return fmt.Sprintf("on_revoke: abort\nadmin: { token: %s, tokens: [{ name: portal, role: keys, token: %s }, { name: scraper, token: %s }]%s }\n",
 		rig.AdminToken, keeperToken, readerToken, where)
@@ -40,13 +40,13 @@ func (p *penstock) keys(want int, token, method, path, body string) (done admin.
 	if strings.Contains(string(all), "sha256:") {
 		p.T.Errorf("%s /-/keys%s shows a hash: %s", method, path, all)
 	}
-	_ = json.Unmarshal(all, &done) // a refusal has another form
+	_ = json.Unmarshal(all, &done) // a refusal has another format
 	return done, string(all)
 }
 
-// TestKeysAtRunTime checks a key made over HTTP: it works at once, obeys limits as they change, has
-// two secrets during a rotation, and ends together with its streams when it is revoked. Invalid
-// requests get a reason, and neither the log nor the file contains a secret.
+// TestKeysAtRunTime checks a key created over HTTP: it works immediately, obeys limits as they
+// change, has two secrets during a rotation, and ends together with its streams when it is revoked.
+// Neither the log nor the file contains a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
@@ -150,8 +150,8 @@ func TestKeysAtRunTime(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeNowhere checks that no key is made if the file names no place for keys or no
-// token, and that the answer names the missing setting.
+// TestKeysAtRunTimeNowhere checks that no key is created if the file names no place for keys or no
+// token, and that the response names the missing setting.
 func TestKeysAtRunTimeNowhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens("")})
@@ -179,7 +179,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 		t.Fatalf("key = %s, %v; want 50 requests a minute", out, err)
 	}
 	p.Signal(syscall.SIGKILL)
-	<-p.Done // until then it owns the file
+	<-p.Done // until then it writes the file
 	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), made.Key) || !strings.Contains(string(text), `"id":"guest"`) {
 		t.Errorf("the file: %v\n%s", err, text)
 	}
@@ -202,9 +202,9 @@ func TestKeysSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeInTheStore checks that if the fleet's store holds keys, a key made at one edge
-// works there at once and at the other edges within a moment. The same applies to changes of its
-// limits and to its revocation.
+// TestKeysAtRunTimeInTheStore checks that if the fleet's store has keys, a key created at one edge
+// works at all edges within a moment. The same is true of changes of its limits and of its
+// revocation.
 func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	t.Parallel()
 	setup := rig.Setup{Top: strings.Replace(keyTokens(""), "on_revoke: abort\n", "", 1) + storeKeys(miniredis.RunT(t).Addr(), "")}

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents request 32,000 tokens no matter what the context length is, and give up at the
-// first refusal.
+// Coding agents request 32,000 tokens whatever the context length, and give up at the first
+// refusal.
 
 const (
 	smallContext = 24_576
@@ -27,8 +27,8 @@ var limitWays = []struct{ path, member, body string }{
 	{"/v1/completions", "max_tokens", `"prompt":%q`},
 }
 
-// promptOf returns a prompt of about the given number of simulator tokens. The prompt asks for a
-// short answer.
+// promptOf returns a prompt of about the given number of simulator tokens, which asks for a short
+// answer.
 func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
@@ -55,8 +55,8 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	return limits
 }
 
-// eachLimitWay runs f for every endpoint with a token limit, unstreamed and streamed. body makes a
-// request with the given limit.
+// eachLimitWay runs f for every endpoint with a token limit, unstreamed and streamed. body returns
+// a request with the given limit.
 func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
 	t.Helper()
 	for _, w := range limitWays {
@@ -70,7 +70,7 @@ func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prom
 	}
 }
 
-// wantOverflow checks that the refusal is one that makes agents compact their conversation.
+// wantOverflow checks that the refusal makes agents compact their conversation.
 func wantOverflow(t *testing.T, path string, r *rig.Reply) {
 	t.Helper()
 	r.WantError(400, "invalid_request_error", "context_length_exceeded")
@@ -125,8 +125,8 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 }
 
 // TestMaxTokens_Misjudged checks that the engine's own count decides if the edge underestimates a
-// prompt. The edge sends a second request. The client does not notice it, and the retry budget does
-// not count it.
+// prompt. The edge sends a second request, which the client does not notice and which does not use
+// the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {
@@ -162,7 +162,7 @@ func TestMaxTokens_Misjudged(t *testing.T) {
 	}
 }
 
-// teachSparse makes the edge learn that a token has a dozen bytes or more, as in escaped text.
+// teachSparse teaches the edge that a token has a dozen bytes or more, as in escaped text.
 func teachSparse(p *penstock) {
 	for range 8 {
 		p.Post(chatPath, `{"model":"sim","max_tokens":1,"messages":[{"role":"user","content":"`+strings.Repeat(`\u0061`, 4000)+`"}]}`).WantStatus(200)
@@ -215,7 +215,7 @@ func TestMaxTokens_Strict(t *testing.T) {
 }
 
 // TestMaxTokens_NoLimit checks that -1, by which a completion requests as many tokens as fit, does
-// not reach engines, because engines disagree about its meaning.
+// not reach engines, because they disagree about its meaning.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
@@ -226,7 +226,7 @@ func TestMaxTokens_NoLimit(t *testing.T) {
 }
 
 // TestMaxTokens_CountedInPart checks that engines that stop counting a prompt early, or report no
-// count, also get a second request with a lower limit.
+// count, also receive a second request with a lower limit.
 func TestMaxTokens_CountedInPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

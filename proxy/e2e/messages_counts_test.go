@@ -21,8 +21,8 @@ import (
 
 // These tests check token counts of Messages, in streams and from the endpoint that counts tokens.
 
-// TestMessages_EarlyUsage checks message_start, in which vLLM reports the prompt's size. It is the
-// only event that LangChain reads that size from.
+// TestMessages_EarlyUsage checks message_start, in which vLLM reports the prompt's size. LangChain
+// reads that size only there.
 func TestMessages_EarlyUsage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "", Config: `
@@ -80,8 +80,8 @@ func TestMessages_CountTokens(t *testing.T) {
 	p.Post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").WantError(401, "authentication_error", "invalid_api_key")
 }
 
-// TestMessages_CountByEngine checks that an engine that can count tokens gets the client's own
-// text. If its count fails in any way, the answer is an estimate.
+// TestMessages_CountByEngine checks that an engine that can count tokens receives the client's own
+// text. If its count fails, the answer is an estimate.
 func TestMessages_CountByEngine(t *testing.T) {
 	t.Parallel()
 	var (
@@ -193,7 +193,7 @@ func TestCounts_Estimated(t *testing.T) {
 }
 
 // TestMessages_CountIsACall checks that a count counts against the key's concurrency, reserves
-// tokens and returns them, and ends when its client disconnects.
+// tokens and releases them, and ends when its client disconnects.
 func TestMessages_CountIsACall(t *testing.T) {
 	t.Parallel()
 	asked, left := make(chan bool, 100), make(chan bool, 100)

@@ -101,7 +101,7 @@ func TestMessages_Errors(t *testing.T) {
 }
 
 // TestMessages_EngineFailures checks that every engine failure before the commit is a 529 with an
-// integer Retry-After, and that the status of a client's mistake stays the same.
+// integer Retry-After, and that a client's mistake has its own status.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 3s, answer: 3s"})
@@ -202,7 +202,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 		p.heal()
 	}
-	// If an engine dies during a tool call, the client must not see a complete call.
+	// If an engine dies during a tool call, the client must not see a complete tool call.
 	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
 	params := say("Weather?", "")
 	params.Tools = weatherTools()
@@ -211,9 +211,9 @@ func TestMessages_BrokenStreams(t *testing.T) {
 	}
 }
 
-// TestMessages_MalformedCall checks that call arguments that are not JSON reach the client
-// unchanged, so that the client can report them to the model. When the client sends the call back,
-// the conversation continues. Such arguments do not count as an engine failure.
+// TestMessages_MalformedCall checks that arguments that are not JSON reach the client unchanged, so
+// that the client can report them to the model. When the client sends the tool call back, the
+// conversation continues. Such arguments do not count as an engine failure.
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -280,7 +280,7 @@ func TestMessages_Cancel(t *testing.T) {
 	}
 }
 
-// TestMessages_SlowBody checks that a client that sends too slowly gets an error in its own
+// TestMessages_SlowBody checks that a client that sends too slowly receives an error in its own
 // dialect.
 func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()

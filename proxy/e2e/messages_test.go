@@ -82,7 +82,7 @@ models: [{ id: public, aliases: ["claude-*", sim], deployments: [{ upstream: up-
 
 func TestMessages_Text(t *testing.T) {
 	t.Parallel()
-	// llama.cpp gets a stream request even if the client does not request a stream.
+	// llama.cpp receives a stream request even if the client does not request a stream.
 	for _, o := range []sim.Options{{}, {Profile: "sglang"}, {Profile: "llamacpp", CancelOnlyStreams: true}, {Profile: "ollama"}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
@@ -200,8 +200,8 @@ func TestMessages_StopSequences(t *testing.T) {
 	}
 }
 
-// TestMessages_Ping checks that a waiting client gets pings, before the first event and between two
-// events.
+// TestMessages_Ping checks that a waiting client receives pings, before the first event and between
+// two events.
 func TestMessages_Ping(t *testing.T) {
 	fastset.LeaveOut(t, "pings while an engine thinks")
 	t.Parallel()
@@ -227,8 +227,7 @@ func TestMessages_Ping(t *testing.T) {
 	}
 }
 
-// TestMessages_Shape checks that an error on these paths has the shape of Messages, no matter which
-// layer sends it.
+// TestMessages_Shape checks that every error on these paths has the format of Messages.
 func TestMessages_Shape(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 16KiB", Keys: "", Key: "operations: [messages, chat]"})
@@ -302,9 +301,9 @@ func (p *penstock) sent(engine int) (path, body string) {
 	return r.Target, string(r.Body)
 }
 
-// TestMessages_Prefill checks conversations that end with an assistant turn. This turn is the start
-// of the answer. Engines that would start a new answer get members that make them continue. Other
-// engines continue by themselves.
+// TestMessages_Prefill checks conversations that end with an assistant turn, which is the start of
+// the answer. Engines that would start a new answer receive members that make them continue. Other
+// engines continue by default.
 func TestMessages_Prefill(t *testing.T) {
 	t.Parallel()
 	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {

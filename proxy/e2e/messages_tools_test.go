@@ -120,7 +120,7 @@ func TestMessages_Images(t *testing.T) {
 	})
 }
 
-// TestMessages_ImageLimits checks that refusals by the model's rules also use Messages names.
+// TestMessages_ImageLimits checks that refusals by the model's rules use Messages names.
 func TestMessages_ImageLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})
@@ -133,7 +133,6 @@ func TestMessages_ImageLimits(t *testing.T) {
 	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
 		t.Errorf("answer = %s, want output_config.format", r.Body)
 	}
-	// An effort that the model lacks is lowered, not refused, because agents send the same effort to
-	// every model.
+	// An unsupported effort is lowered, because agents send the same effort to every model.
 	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"effort":"max"},"messages":[{"role":"user","content":"a"}]}`).WantStatus(200)
 }

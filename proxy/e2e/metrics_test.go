@@ -269,7 +269,7 @@ func TestMetricsPage(t *testing.T) {
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	// on a busy machine tokens are received in bunches
+	// on a busy machine tokens are received in groups
 	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool {
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
@@ -311,7 +311,7 @@ func TestDashboards(t *testing.T) {
 }
 
 // TestIdleModel checks that a model's idle time, which an autoscaler reads, is 0 while a call runs,
-// and grows after that.
+// and grows afterwards.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

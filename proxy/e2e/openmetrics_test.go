@@ -30,9 +30,9 @@ var (
 	unescapedHelp    = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*"|\\[^\\"n]`)
 )
 
-// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format. It checks the end
-// mark, suffixes and units, and canonical bounds. It also checks that each family has a distinct
-// name and is in one place, and that its metadata occurs once and before its samples.
+// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format: the end mark,
+// suffixes and units, and canonical bounds. Each family must have a distinct name, be in one place,
+// and have its metadata once and before its samples.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")
@@ -120,7 +120,6 @@ func (f *openMetricsFamily) tell(what, name, told string, bad func(format string
 	*into = told
 }
 
-// canonical reports whether a bound is written in the format's canonical way.
 func canonical(bound string) bool {
 	v, err := strconv.ParseFloat(bound, 64)
 	want := strconv.FormatFloat(v, 'g', -1, 64)
@@ -172,8 +171,8 @@ func wantOpenMetrics(t *testing.T, p *penstock) {
 	}
 }
 
-// TestOpenMetricsIsAskedFor checks that a scraper that does not accept OpenMetrics gets the text
-// format.
+// TestOpenMetricsIsAskedFor checks that a scraper that does not accept OpenMetrics receives the
+// text format.
 func TestOpenMetricsIsAskedFor(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

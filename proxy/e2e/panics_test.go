@@ -25,9 +25,9 @@ func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
 }
 
-// TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that its
-// resources are released exactly once: its slot, the key's only concurrent call, and the memory of
-// its body. Its stream does not look complete unless it was complete.
+// TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that its slot,
+// the key's only concurrent call, and the memory of its body are released exactly once. Its stream
+// does not look complete unless it was complete.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
@@ -62,7 +62,7 @@ func TestPanicOfACall(t *testing.T) {
 			g := guard.New()
 			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1", Key: "limits: { concurrency: 1 }"})
 			p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
-			p.Rest() // its slot is free a moment after its last byte
+			p.Rest() // its slot is free shortly after its last byte
 			g.Inject(test.point, 1)
 			c := p.Dial()
 			request := p.Request(chatPath, p.Chat(test.more))
@@ -129,8 +129,7 @@ func TestPanicOfAHead(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfAWorker checks that a panicking background worker loses one round and starts again,
-// and that calls are served meanwhile.
+// TestPanicOfAWorker checks that a panicking background worker loses one round and starts again.
 func TestPanicOfAWorker(t *testing.T) {
 	t.Parallel()
 	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
@@ -354,7 +353,7 @@ func TestPanicWhileDraining(t *testing.T) {
 }
 
 // TestPanicsTurnReadiness checks that repeated panics in one place make the edge unready, and that
-// the readiness answer names the place. Nine panics are too few.
+// the readiness response names the place. Nine panics are too few.
 func TestPanicsTurnReadiness(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

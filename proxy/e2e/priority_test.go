@@ -12,7 +12,7 @@ import (
 )
 
 // ordered starts an edge whose engine orders its queue by the priorities that the edge sends. The
-// returned credential belongs to a key of the first class; the edge's own key is in the last of
+// returned credential belongs to a key of the first class. The edge's own key is in the last of
 // three classes.
 func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
@@ -32,8 +32,7 @@ models:
 	}), "Authorization: Bearer " + key
 }
 
-// lastPriority returns the priority that the engine received with its last request; empty without a
-// priority.
+// lastPriority returns the priority in the engine's last request, or "".
 func (p *penstock) lastPriority() (path, number string) {
 	p.T.Helper()
 	all := p.Engines[0].Recorded()
@@ -45,8 +44,8 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineGetsPriorities checks that the engine gets the call's class in every dialect, in its
-// own order.
+// TestEngineGetsPriorities checks that the engine receives the call's class in every dialect, in
+// its own order.
 func TestEngineGetsPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
@@ -107,7 +106,7 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 			next := make(chan struct{})
 			var calls sync.WaitGroup
 			send := func(class string, waiting int64, header ...string) {
-				calls.Go(func() { // the engine serves one stream until its client leaves
+				calls.Go(func() { // the engine serves one stream until its client disconnects
 					s := p.OpenStream(chatPath, p.Chat(endless), header...)
 					s.Next()
 					served <- class
@@ -130,7 +129,7 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 }
 
 // TestEngineWithoutPriorities checks that an engine that was started without the flag refuses later
-// classes if the edge sends priorities, and that the edge sends none without the setting.
+// classes if the edge sends priorities. Without the setting the edge sends none.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use the real program as an operator at a terminal and a supervisor do.
+// These tests use the real program like an operator at a terminal and like a supervisor.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -47,10 +47,10 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 }
 
 // TestStartWithoutConfig checks that, on a fresh machine, the program serves an engine and prints a
-// working command line, even if its port is taken.
+// working command line, even if its port is in use.
 func TestStartWithoutConfig(t *testing.T) {
 	t.Parallel()
-	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // if this fails, the port is taken anyway
+	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // if this fails, the port is in use anyway
 		t.Cleanup(func() { ln.Close() })
 	}
 	p := rig.StartProcess(t)
@@ -186,8 +186,8 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// TestSecondSignal checks that a second signal ends running calls at once, with an error for
-// clients, a line in the log, and its own exit code.
+// TestSecondSignal checks that a second signal ends running calls, with an error for clients, a
+// line in the log, and a separate exit code.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
@@ -212,9 +212,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSecondSignalIsSoon checks that no connected client delays the exit after a second signal, no
-// matter what it waits for or sends. The best of several attempts counts, because the machine may
-// be busy.
+// TestSecondSignalIsSoon checks that no connected client delays the exit after a second signal. The
+// best of several attempts counts, because the machine may be busy.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -326,7 +325,7 @@ func TestFault65_InvalidFileAtStart(t *testing.T) {
 	}
 }
 
-// TestCheck checks that five mistakes give five problems, each with its line.
+// TestCheck checks that five mistakes are reported as five problems, each with its line.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -372,9 +371,8 @@ models:
 	}
 }
 
-// TestCheckAndServeAgree checks that a start reports the same problems as a check before it, also
-// for certificates, and that `check --against` refuses what an edge with the other configuration
-// would refuse.
+// TestCheckAndServeAgree checks that a start reports the same problems as a check before it, and
+// that `check --against` refuses what an edge with the other configuration would refuse.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -34,7 +34,7 @@ func (p *penstock) cachedTokens(path, body, key string) int {
 }
 
 // TestPromptCachePerKey checks that a prompt is cached only for the key that sent it and the key's
-// cache group, on every endpoint with prompts, whether or not the client sends its own salt.
+// cache group, on every endpoint with prompts, with and without the client's own salt.
 func TestPromptCachePerKey(t *testing.T) {
 	t.Parallel()
 	prompt := strings.Repeat("What is said here concerns its owner alone. ", 100)
@@ -78,7 +78,8 @@ models:
 	}
 }
 
-// TestPromptCacheWithoutSalt checks that the log says once that an engine cannot separate prompts.
+// TestPromptCacheWithoutSalt checks that the log reports once that an engine cannot separate
+// prompts.
 func TestPromptCacheWithoutSalt(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{

@@ -10,9 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRateHeaders checks that each answer to a key with limits (unstreamed, streamed or refused)
-// has headers with what is left of the limits, and that answers to keys without limits have no such
-// headers.
+// TestRateHeaders checks that only responses to a key with limits have headers with the remaining
+// limits.
 func TestRateHeaders(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{

@@ -23,7 +23,7 @@ type realSent struct {
 	failure      string // empty: the answer was complete
 }
 
-// realLoad is a group of clients that records each request.
+// realLoad is a group of clients. It records each request.
 type realLoad struct {
 	p      *penstock
 	mu     sync.Mutex
@@ -100,7 +100,7 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 // signal sends the engine and its script a signal.
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
-// terminate stops the engine as a service manager does: with a signal, then a second one, because
+// terminate stops the engine like a service manager: with a signal, with a second signal, because
 // llama.cpp waits for its streams, and after a while with a kill.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
@@ -115,8 +115,8 @@ func (e *realEngine) terminate(patience time.Duration) {
 }
 
 // TestRealOutages kills, freezes and restarts one of two engines under load. Only requests that
-// were sent to that engine before it was marked down fail. The engine gets its share of the traffic
-// again soon after it is back.
+// were sent to that engine before it was marked down fail. The engine receives its share of the
+// traffic again soon after it has recovered.
 func TestRealOutages(t *testing.T) {
 	const slots = 4
 	a, b := startLlama(t, realPort(t), "markov"), startLlama(t, realPort(t), "markov")

@@ -38,9 +38,9 @@ func (e *realEngine) processesOf(word string) (with []int) {
 	return with
 }
 
-// TestRealRouterChildStops stops the child of llama.cpp's router that has the model, while the
-// router still answers the health page. The engine is taken out in time, no call fails, and the
-// engine is back soon after the child continues.
+// TestRealRouterChildStops suspends the child of llama.cpp's router that has the model, while the
+// router still responds to health checks. The engine is taken out of service in time, no call
+// fails, and the engine is back soon after the child continues.
 func TestRealRouterChildStops(t *testing.T) {
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")
 	if !ok {
@@ -87,8 +87,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 }
 
 // TestRealLongPrefill lets an engine silently read a prompt as long as its context for a minute or
-// more. Another engine holds a tool call back for 100 s (the simulator, because no real engine here
-// does that). Neither is taken out, although other engines could take the calls.
+// more. Another engine, the simulator, holds a tool call back for 100 s. Both stay in service,
+// although other engines could answer the calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

@@ -51,7 +51,7 @@ func (c *turns) record(next http.Handler) http.HandlerFunc {
 // object is decoded JSON without types.
 type object = map[string]any
 
-// at walks into JSON by names and positions.
+// at returns the value at a path of names and positions.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -117,7 +117,7 @@ func (c *turns) prompt() string {
 }
 
 // chat runs the turns on chat through ask. It sends the first turn's reasoning back under the given
-// name, or not at all.
+// name, unless name is empty.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -185,11 +185,11 @@ func (c *turns) responses(sealed bool) object {
 }
 
 // TestRealReasoningInPlace checks that in every dialect llama.cpp's own template puts the first
-// turn's reasoning where it is for a direct client that sends the reasoning back, and that as many
-// tokens of the second prompt are cached.
+// turn's reasoning where it is for a direct client, and that as many tokens of the second prompt
+// are cached.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
-	// The model's own template shows only the last message's reasoning; other templates show the
+	// The model's own template shows only the last message's reasoning. Other templates show the
 	// reasoning of the running tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))
 	if err != nil {

@@ -19,7 +19,7 @@ type heard struct {
 	resumed              int
 }
 
-// resumeDialects are the dialects of streams, with a request for a deterministic answer of 48
+// resumeDialects has a request for each dialect of streams, with a deterministic answer of 48
 // tokens, with and without thinking.
 var resumeDialects = []struct {
 	name, path string
@@ -113,8 +113,8 @@ func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstre
 }
 
 // TestRealResume kills the answering one of two engines after the k-th token, in every dialect,
-// with and without thinking. The client reads the same as without the kill. The full form tests
-// every k from 1 to 40.
+// with and without thinking. The client reads the same text as without the kill. The full form
+// tests every k from 1 to 40.
 func TestRealResume(t *testing.T) {
 	engines := map[string]*realEngine{"a": startLlama(t, realPort(t), "markov-slow"), "b": startLlama(t, realPort(t), "markov-slow")}
 	p := startReal(t, 2, fmt.Sprintf(`log: { debug_headers: true }

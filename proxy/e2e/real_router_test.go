@@ -13,9 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRealRouterSwaps sends random calls for three models to llama.cpp's router. The router keeps
-// one model in memory. No call is lost, at most one of four causes a load, and no slot stays
-// occupied.
+// TestRealRouterSwaps sends random calls for three models to llama.cpp's router, which has one
+// model in memory. No call is lost, at most one of four causes a load, and no slot stays occupied.
 func TestRealRouterSwaps(t *testing.T) {
 	const callers, each = 12, 8
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")

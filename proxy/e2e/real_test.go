@@ -172,7 +172,7 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 }
 
 // startReal runs the program with the given lines for upstreams and models. Only the result's HTTP
-// methods work; the program's standard error is its log.
+// methods work.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
@@ -188,7 +188,7 @@ func (p *penstock) realUp() int {
 }
 
 // startRealChat runs llama.cpp with a model, and the program in front of llama.cpp. The program
-// calls the model "talk", and its file has only two lines about the engine.
+// calls the model "talk".
 func startRealChat(t *testing.T, model string) (*penstock, *realEngine) {
 	t.Helper()
 	e := startLlama(t, realPort(t), model)
@@ -303,7 +303,7 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 }
 
 // TestRealKill checks that a stream ends with an error when its engine is killed, and that the
-// engine is used again when it is back.
+// engine is used again after it has recovered.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
 	res := p.Open(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))

@@ -22,8 +22,8 @@ import (
 )
 
 // The conversation is "think of a number, use a tool, tell the number". In the second turn the
-// simulator knows the number only if it gets the first turn's reasoning back under the name that
-// the simulated engine reads.
+// simulator knows the number only if it receives the first turn's reasoning under the name that the
+// simulated engine reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 
@@ -104,7 +104,7 @@ func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string
 	return second.Choices[0].Message.Content, got.RawJSON()
 }
 
-// thinkingModes are the ways in which a client of Messages requests reasoning.
+// thinkingModes are the settings with which a client of Messages requests reasoning.
 var thinkingModes = []struct {
 	name, block string
 	thinking    anthropic.ThinkingConfigParamUnion
@@ -234,9 +234,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys checks that sealed reasoning can be decrypted after a rotation as long as its
-// key is configured, and only for the same caller and model. Reasoning that cannot be decrypted is
-// omitted and counted, and never causes an error.
+// TestReasoning_Keys checks that sealed reasoning can be opened after a rotation while its key is
+// configured, and only for the same caller and model. Reasoning that cannot be opened is omitted
+// and counted, and never causes an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

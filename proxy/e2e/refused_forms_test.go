@@ -81,7 +81,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 	}
 }
 
-// TestEffort_Words checks that each engine gets the nearest effort that it knows.
+// TestEffort_Words checks that each engine receives the nearest effort that it knows.
 func TestEffort_Words(t *testing.T) {
 	t.Parallel()
 	for profile, words := range map[string]map[string]string{
@@ -125,7 +125,7 @@ const (
 
 // TestAdjacentTurns checks that adjacent turns of one role are joined for templates that require
 // alternating roles. In Messages such turns are always joined, in other dialects after the engine's
-// first refusal. If joining does not help, the client gets the template's error.
+// first refusal. If joining does not help, the client receives the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {
@@ -186,7 +186,7 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 }
 
 // TestForms checks that a named tool, no tools, JSON mode and a message without content have the
-// same effect at every engine, no matter which forms the engine reads.
+// same effect at every engine.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +

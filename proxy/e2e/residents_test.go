@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResidents sends random calls for three models to an engine that keeps one model in memory and
-// cuts the calls of a model that it unloads. No call is lost, and at most one of four causes a
+// TestResidents sends random calls for three models to an engine that has one model in memory and
+// aborts the calls of a model that it unloads. No call is lost, and at most one of four causes a
 // load.
 func TestResidents(t *testing.T) {
 	t.Parallel()
@@ -74,8 +74,8 @@ func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	}
 }
 
-// TestTurnInCatalog checks that the catalog shows no free slots for a model while it is another
-// model's turn, no matter how many slots the engine has.
+// TestTurnInCatalog checks that the catalog shows no free slots for a model during another model's
+// turn.
 func TestTurnInCatalog(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -106,8 +106,8 @@ func TestTurnInCatalog(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
-// TestSleepingEngine checks that a sleeping vLLM, whose health page succeeds, gets no call, and
-// that the first call for its model wakes it.
+// TestSleepingEngine checks that a sleeping vLLM, whose health check succeeds, receives no call,
+// and that the first call for its model wakes it.
 func TestSleepingEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "vllm"})

@@ -199,8 +199,8 @@ func TestResponses_StructuredOutput(t *testing.T) {
 	})
 }
 
-// TestResponses_Images checks that an image in a message and one in a tool's output both reach the
-// engine, and use the vision pool.
+// TestResponses_Images checks that images in a message and in a tool's output reach the engine, and
+// use the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
@@ -233,7 +233,7 @@ func TestResponses_Images(t *testing.T) {
 	})
 }
 
-// TestResponses_Incomplete checks that an answer that the limit cuts is incomplete.
+// TestResponses_Incomplete checks that an answer that the limit truncates is incomplete.
 func TestResponses_Incomplete(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "max_output_length: 8"})
@@ -255,8 +255,8 @@ func TestResponses_Incomplete(t *testing.T) {
 	})
 }
 
-// TestResponses_Assembled checks that an engine whose plain requests cannot be cancelled gets a
-// stream request, and that the client still gets an unstreamed answer.
+// TestResponses_Assembled checks that an engine whose plain requests cannot be cancelled receives a
+// stream request, and that the client receives an unstreamed answer.
 func TestResponses_Assembled(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, Config: `
@@ -343,7 +343,7 @@ func TestResponses_Errors(t *testing.T) {
 	check("context", 400, invalid, "context_length_exceeded", "input", option.WithJSONSet("input.0.content", long))
 }
 
-// TestResponses_BrokenStream checks that a failure after the first byte is reported in the stream,
+// TestResponses_BrokenStream checks that a failure after the first byte is reported in the stream
 // once, and that the stream ends in order.
 func TestResponses_BrokenStream(t *testing.T) {
 	fastset.LeaveOut(t, "streams that break in every way")
@@ -388,7 +388,7 @@ func TestResponses_BrokenStream(t *testing.T) {
 }
 
 // TestResponses_Retry checks that after a failure before the first byte the call goes to another
-// engine, or the client gets a status.
+// engine, or the client receives a status.
 func TestResponses_Retry(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Retry: "budget: 100%"})
@@ -407,8 +407,8 @@ func TestResponses_Retry(t *testing.T) {
 	})
 }
 
-// TestResponses_Keepalive checks that a waiting client gets keep-alive events before the engine's
-// first event.
+// TestResponses_Keepalive checks that a waiting client receives keep-alive events before the
+// engine's first event.
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
@@ -428,7 +428,7 @@ func TestResponses_Strict(t *testing.T) {
 	p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`","store":false,"instructions":"Be brief.","prompt_cache_key":null}`).WantStatus(200)
 }
 
-// TestResponses_Effort checks that an effort that the model lacks is lowered.
+// TestResponses_Effort checks that an unsupported effort is lowered.
 func TestResponses_Effort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
@@ -473,8 +473,8 @@ func TestResponses_Cancel(t *testing.T) {
 	}
 }
 
-// TestResponses_ChatMembers checks that members that have the same name in chat reach the engine as
-// they do from chat, and are returned in the answer.
+// TestResponses_ChatMembers checks that members with the same name in chat reach the engine
+// unchanged, and are returned in the answer.
 func TestResponses_ChatMembers(t *testing.T) {
 	t.Parallel()
 	const members = `"presence_penalty":0.5,"frequency_penalty":-0.25,"stop":["END"],"seed":7,"top_k":20,"min_p":0.05,"repetition_penalty":1.1,` +

@@ -69,9 +69,8 @@ func TestResponses_Tools(t *testing.T) {
 	}
 }
 
-// TestResponses_ClientTools checks that the engine gets a tool in a namespace and a custom tool as
-// functions. The client gets calls of these tools in its own form, and sends them back in that
-// form.
+// TestResponses_ClientTools checks that the engine receives a tool in a namespace and a custom tool
+// as functions. The client receives and sends calls of these tools in its own form.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -108,8 +107,8 @@ func TestResponses_ClientTools(t *testing.T) {
 	})
 }
 
-// wantInHistory sends a call back with its output, and checks that the engine gets a call of the
-// function with the given name.
+// wantInHistory sends a tool call back with its output, and checks that the engine receives a call
+// of the function with the given name.
 func (p *penstock) wantInHistory(
 	t *testing.T, client *openai.Client, params responses.ResponseNewParams, call *responses.ResponseOutputItemUnion, output, name string,
 ) {
@@ -126,7 +125,7 @@ func (p *penstock) wantInHistory(
 	}
 }
 
-// TestDropped checks that the edge reports which parts of a request it drops: to the client in a
+// TestDropped checks that the edge reports the parts of a request that it drops: to the client in a
 // header, to the operator in the log and a counter.
 func TestDropped(t *testing.T) {
 	t.Parallel()

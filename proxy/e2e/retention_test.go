@@ -20,13 +20,13 @@ import (
 // These tests check zero retention. A word is sent to every endpoint, under every fault, at every
 // log level and during a reload. After that, no output of the edge may contain the word, except for
 // its messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks
-// that the value of a panic is not shown, because no client can cause one.)
+// that the value of a panic is not shown.)
 
 // retained is the word. No other test may use it, because the temporary folder is searched for it.
 const retained = "ZQRETENTIONCANARYQZ"
 
-// retainedCalls returns calls of every endpoint, with the word in every place that a client can
-// write to. The placeholder {} stands for the word.
+// retainedCalls returns calls of every endpoint, with the word wherever a client can put text. {}
+// means the word.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
 		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
@@ -107,7 +107,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the only place where the client gets the word back
+		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client's own word
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -147,7 +147,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			e.SetFault(sim.Fault{Spec: fault})
 		}
 		calls := all
-		if fault == "blackhole" { // each call takes its full timeout
+		if fault == "blackhole" { // each call lasts for its full timeout
 			calls = all[:4]
 		}
 		for _, c := range calls {

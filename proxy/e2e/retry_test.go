@@ -17,7 +17,7 @@ var retryTable = []struct {
 	status     int // for the client, if every engine answers this
 	kind, code string
 	after      string // Retry-After, empty for none
-	retried    bool   // another engine gets the call, once
+	retried    bool   // another engine receives the call, once
 }{
 	{"refuse", 502, "api_error", "upstream_unreachable", "", true},
 	{"reset-before", 502, "api_error", "upstream_unreachable", "", true},
@@ -52,8 +52,8 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
-// TestUnreachableSaysHow checks that neither the answer nor the log calls an engine "unreachable"
-// if it accepted the request and broke the connection.
+// TestUnreachableSaysHow checks that an engine that accepted the request and broke the connection
+// is never called "unreachable".
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -109,7 +109,7 @@ func TestRetryTable(t *testing.T) {
 			both(t, s, func(t *testing.T, p *penstock, body string) {
 				breakDown(p.Engines[0], row.fault)
 				statuses := map[int]int{}
-				for range 2 { // round robin, so one of the two meets the failing engine
+				for range 2 { // round robin, so one of the two reaches the failing engine
 					statuses[p.Post(chatPath, body).Status]++
 				}
 				switch {
@@ -123,8 +123,8 @@ func TestRetryTable(t *testing.T) {
 	}
 }
 
-// TestRetryFindsNoRoom checks that the client gets the first failure if the other engine is full or
-// down, or the retry budget is used up.
+// TestRetryFindsNoRoom checks that the client receives the first failure if the other engine is
+// full or down, or the retry budget is used up.
 func TestRetryFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -11,9 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestReturningEngineGetsCalls checks that one of two equal engines gets its share of the calls
-// again when it works again, with one call at a time and with many, no matter what the edge has
-// learned about the other engine.
+// TestReturningEngineGetsCalls checks that one of two equal engines receives its share of the calls
+// again after it has recovered, with one call at a time and with many.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is lost under load")
 	for _, clients := range []int{1, 8} {

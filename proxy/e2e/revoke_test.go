@@ -36,7 +36,8 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns how many lookups have started, how many run now, and the most that ran at once.
+// state returns how many lookups have started, how many run now, and the maximum that ran at the
+// same time.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +55,7 @@ func farNames(n int) (upstreams, models string) {
 }
 
 // TestRevokedWhileNamesHang checks that a removed key is refused before the names in the new file
-// are resolved, and that with on_revoke: abort its streams end. The same applies to a key that the
+// are resolved, and that with on_revoke: abort its streams end. The same is true of a key that the
 // next file removes while those lookups still hang.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
@@ -110,7 +111,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 }
 
 // TestKeysOfARefusedReload checks that only the keys of a refused file take effect, and that the
-// status, the answer, the log and the metrics say so.
+// status, the response, the log and the metrics report that.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -158,7 +159,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
-	// The same file is refused again, and its keys stay in force. With force the other settings are
+	// The same file is refused again, and its keys stay valid. With force the other settings are
 	// also applied.
 	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
@@ -190,8 +191,8 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	}
 }
 
-// TestStartWhileNamesHang checks that the start waits for all unresolvable names together, not one
-// after the other.
+// TestStartWhileNamesHang checks that the start waits for all unresolvable names at the same time,
+// not one after the other.
 func TestStartWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -227,9 +228,9 @@ models:
 	if l := p.AskReload(); l.OK || !l.KeysInForce {
 		t.Fatalf("reload = %+v, want a refusal with the keys in force", l)
 	}
-	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed: at once
+	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed: immediately
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)  // widened, and another model: not yet
-	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200) // widened, and the same model: at once
+	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200) // widened, and the same model: immediately
 	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(200)
 }

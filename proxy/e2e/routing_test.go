@@ -18,7 +18,7 @@ import (
 	"penstock/routing"
 )
 
-// These tests check which engines are picked, by the calls that the engines get.
+// These tests check which engines are chosen, by the calls that the engines receive.
 
 // crowd sends requests from n clients in closed loops until stop is called. stop returns the number
 // of answers by status. next returns the body of a client's next request.
@@ -81,8 +81,8 @@ func TestSpeedIsLearned(t *testing.T) {
 
 // TestLeastLoadedFollowsSpeed checks that under saturation every engine does as much work as its
 // speed allows, without configured weights. It measures a closed loop until the engines' shares of
-// the work are significant. An answer takes an engine a second or more, so the delays of a busy
-// machine do not matter.
+// the work are significant. An answer takes a second or more, so the delays of a busy machine do
+// not matter.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.LeaveOut(t, "load that follows speed")
 	t.Parallel()
@@ -145,8 +145,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestFastFailureAttractsNoCalls checks that an engine that fails at once, and is therefore always
-// the least busy one, does not get all calls.
+// TestFastFailureAttractsNoCalls checks that an engine that fails quickly, and is therefore always
+// the least busy one, does not receive all calls.
 func TestFastFailureAttractsNoCalls(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "two_choices", "round_robin"} {
@@ -181,9 +181,9 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 }
 
 // TestLeastLoadedKeepsCachesWarm runs conversations whose prompts grow turn by turn, on engines
-// whose caches hold a fair share of the conversations plus a third. With round robin a conversation
-// meets its cache one time in four. Even perfect picks hit only 92 %, because no cache holds the
-// text that a turn adds.
+// whose caches have space for their share of the conversations plus a third. With round robin a
+// conversation finds its cache one time in four. Even perfect choices hit only 92 %, because no
+// cache has the text that a turn adds.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
@@ -247,7 +247,7 @@ func filler(id, n int) string {
 }
 
 // TestSessionHasAHome checks that new edges without shared state send the calls of one session to
-// the same engine, and spread several sessions over the engines.
+// the same engine, and distribute several sessions over the engines.
 func TestSessionHasAHome(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{}
@@ -286,9 +286,8 @@ func TestSessionHasAHome(t *testing.T) {
 	}
 }
 
-// TestWhyThisEngine checks that the header, the log, the metrics, the state page, the call's page
-// and the terminal say why an engine was picked among several, and give the expected and actual
-// cache hits.
+// TestWhyThisEngine checks that every output says why an engine was chosen among several, with the
+// expected and actual cache hits.
 func TestWhyThisEngine(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{CacheTokens: 1 << 20}

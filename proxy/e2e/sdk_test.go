@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The client in these tests is the official SDK, because an answer that it can read suits all
-// clients.
+// The client in these tests is the official SDK. Other clients can read any answer that it can
+// read.
 
 // sdk returns a client that does not retry.
 func (p *penstock) sdk(more ...option.RequestOption) openai.Client {
@@ -374,7 +374,7 @@ func TestSDK_Cancel(t *testing.T) {
 	}
 }
 
-// TestSDK_RetriesByRetryAfter checks that the SDK obeys our Retry-After and gets its answer at the
+// TestSDK_RetriesByRetryAfter checks that the SDK obeys the edge's Retry-After and succeeds at the
 // second attempt.
 func TestSDK_RetriesByRetryAfter(t *testing.T) {
 	t.Parallel()

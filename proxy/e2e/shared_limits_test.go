@@ -27,8 +27,7 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits checks that two edges with one store together allow as much as one edge, no
-// matter which of them gets the calls.
+// TestSharedLimits checks that two edges with one store together allow as much as one edge.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
@@ -61,7 +60,7 @@ func TestSharedLimits(t *testing.T) {
 	wantShown(t, a.MetricsText(), func(name string) bool { // it has no certificates
 		return strings.HasPrefix(name, fleetMetrics) && name != "penstock_fleet_certificates_refused_total"
 	})
-	// If a busy machine delays the store beyond its timeout, it counts as lost for a moment.
+	// If a busy machine delays the store beyond its timeout, it briefly counts as lost.
 	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
 		s := a.Status()
 		return s.Fleet.StoreAnswers && len(s.Fleet.Members) == 2

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Some Responses clients end a turn if they receive no event for a while. Codex does so after
-// stream_idle_timeout_ms. For these clients, comments are not events.
+// Some Responses clients end a turn if they receive no event for a while, for example Codex after
+// stream_idle_timeout_ms. Comments are not events for these clients.
 
 // slowEngine sends the pieces of a stream. Before each piece it is silent until the test makes it
 // continue, or it repeats engine events that clients do not see.
@@ -69,8 +69,8 @@ const (
 	slowEnd   = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"%s"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
-// TestResponses_Silence checks that the client gets events for any kind of silence, and that the
-// official SDK accepts them.
+// TestResponses_Silence checks that the client receives events during any kind of silence, and that
+// the official SDK accepts them.
 func TestResponses_Silence(t *testing.T) {
 	t.Parallel()
 	stop, calls := fmt.Sprintf(slowEnd, "stop"), fmt.Sprintf(slowEnd, "tool_calls")
@@ -130,7 +130,7 @@ func TestResponses_Silence(t *testing.T) {
 	}
 }
 
-// TestResponses_SilenceInQueue checks that a call that waits for a slot gets events before it
+// TestResponses_SilenceInQueue checks that a call that waits for a slot receives events before it
 // reaches an engine.
 func TestResponses_SilenceInQueue(t *testing.T) {
 	t.Parallel()

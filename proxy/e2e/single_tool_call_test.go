@@ -11,7 +11,7 @@ import (
 )
 
 // TestSingleToolCall tests an engine that makes two tool calls although the request forbids it.
-// Clients get only the first call. A header of the unstreamed answer and a metric report this.
+// Clients receive only the first one. A header of the unstreamed answer and a metric report this.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const calls = `{"index":0,"id":"call_a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"call_b","type":"function","function":{"name":"f","arguments":"{}"}}`

@@ -84,8 +84,8 @@ type speechEvent struct {
 	}
 }
 
-// TestSpeech_Events checks that a client that requests events gets them from every engine, with
-// bytes in the requested format.
+// TestSpeech_Events checks that a client that requests events receives them from every engine, in
+// the requested format.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
 	for profile, formats := range map[string]map[string]bool{ // whether the engine has events for the format
@@ -118,7 +118,7 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// TestSpeech_EventsBroken checks that a failure before the first sound gives a status, and a later
+// TestSpeech_EventsBroken checks that a failure before the first sound causes a status, and a later
 // one an event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
@@ -141,8 +141,8 @@ func TestSpeech_EventsBroken(t *testing.T) {
 	}
 }
 
-// TestSpeech_OldClientEvents checks that events have their own end mark, by which even HTTP/1.0
-// clients recognise a complete answer. For sound that breaks off these clients get a 502.
+// TestSpeech_OldClientEvents checks that even HTTP/1.0 clients recognize a complete answer by the
+// events' own end mark. For sound that breaks off these clients receive a 502.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -174,8 +174,8 @@ func TestSpeech_EventsRefused(t *testing.T) {
 	p.Post(speech, strings.Replace(body, `"stream_format":"sse"`, `"response_format":"aac"`, 1)).WantError(400, "invalid_request_error", "invalid_value")
 }
 
-// TestSpeech_Broken checks that half an audio file does not look complete, and that no status is
-// sent before the first bytes.
+// TestSpeech_Broken checks that a truncated audio file does not look complete, and that no status
+// is sent before the first bytes.
 func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`

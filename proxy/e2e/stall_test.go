@@ -13,14 +13,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A stall is noticed after 10 s at the earliest, so these tests take that long. They wait in
-// parallel.
+// A stall is detected after 10 s at the earliest, so these tests wait in parallel.
 
-// stallTime is the maximum time until a stall is noticed: 15 s, and some more for a busy machine.
+// stallTime is the maximum time until a stall is detected: 15 s, and some more for a busy machine.
 const stallTime = 15*time.Second + rig.Grace
 
-// stallRig starts two engines, and the first one can be wedged. A call on each has already shown
-// its progress.
+// stallRig starts two engines, of which the first can stall. A call on each has already shown its
+// progress.
 func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
 }
@@ -50,15 +49,15 @@ func wedge(p *penstock) {
 // goOn makes the first engine continue.
 func goOn(p *penstock) { p.Engines[0].Reset() }
 
-// TestStalledEngine tests an engine that answers its probes but generates no tokens. It is taken
-// out in time, no call fails that another engine can take, a running answer continues when the
-// engine continues, and then the engine is back in use.
+// TestStalledEngine tests an engine that responds to probes but generates no tokens. It is taken
+// out of service in time. No call fails that another engine can answer. A running answer continues
+// when the engine continues, and then the engine is in service again.
 func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
 	const tokens = `"max_tokens":64,"sim":{"tokens":40}`
 	begun := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
-	if p.Engines[1].Stats().Running > 0 { // the other engine was picked
+	if p.Engines[1].Stats().Running > 0 { // the other engine was chosen
 		begun.Leave()
 		begun = p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
 	}
@@ -123,9 +122,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking checks that engines that are silent but work stay in use, even if all
-// engines are silent, and even beyond the timeouts for engines without progress. With
-// PENSTOCK_FULL=1 they are silent for 150 s and 100 s.
+// TestSilentAndWorking checks that engines that are silent but work stay in service, even beyond
+// the timeouts for engines without progress. With PENSTOCK_FULL=1 they are silent for 150 s and 100
+// s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {
@@ -169,8 +168,8 @@ func TestSilentAndWorking(t *testing.T) {
 	}
 }
 
-// TestLostCall checks that a call is ended if its engine has lost it, although the engine still
-// works for others.
+// TestLostCall checks that a call ends if its engine has lost it, although the engine still works
+// for others.
 func TestLostCall(t *testing.T) {
 	p := stallRig(t, "")
 	var busy sync.WaitGroup
@@ -190,8 +189,8 @@ func TestLostCall(t *testing.T) {
 	busy.Wait()
 }
 
-// TestSlowHealth checks that an engine that does not answer its health page in time stays in use as
-// long as it sends its answers.
+// TestSlowHealth checks that an engine whose health check times out stays in service while it sends
+// its answers.
 func TestSlowHealth(t *testing.T) {
 	p := stallRig(t, "concurrency: 64, probe: { timeout: 1s }")
 	var calls sync.WaitGroup

@@ -22,7 +22,7 @@ import (
 // These tests check the state page, and upstreams that appear, disappear and have several
 // addresses.
 
-// state holds what tests read from the admin listener's /status.
+// state has the members of /status that tests read.
 type state struct {
 	Upstreams []struct {
 		Name    string
@@ -78,7 +78,7 @@ func (p *penstock) state() (s state, text string) {
 	return s, string(b)
 }
 
-// why returns the reason that the page gives for the target on an upstream.
+// why returns the reason on the page for the target on an upstream.
 func (s *state) why(label string) string {
 	for _, t := range s.Models[0].Targets {
 		if t.Upstream == label {
@@ -96,7 +96,7 @@ func TestStatePage(t *testing.T) {
 	const secret = "engine-secret"
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{APIKey: secret}, {APIKey: secret}, {APIKey: secret}, {APIKey: secret}}, Upstream: `api_key: "` + secret + `", probe: { interval: 200ms }`,
-		// A model avoids a failing engine long before its breaker opens, unless the model has no other
+		// Calls avoid a failing engine long before its breaker opens, unless the model has no other
 		// engine.
 		Model: "policy: round_robin", Models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
 	})
@@ -211,9 +211,9 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	rig.WaitFor(t, rig.Patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
-// TestGhosts tests an engine that continues to work for clients that have disconnected: such an
-// engine has fewer free slots. The state page and the metrics show this, calls do not queue in the
-// engine, and the slots are free again when the work ends.
+// TestGhosts tests an engine that continues to work for clients that have disconnected, and
+// therefore has fewer free slots. The state page and the metrics show this, calls do not queue in
+// the engine, and the slots are free again when the work ends.
 func TestGhosts(t *testing.T) {
 	fastset.LeaveOut(t, "requests that an engine has forgotten")
 	t.Parallel()

@@ -18,8 +18,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// These tests check the status page: access, its content when it opens and while it is open, and
-// the operator's actions.
+// These tests check the status page: access, its content, its updates, and the operator's actions.
 
 // adminDo sends a request to the admin listener. A token is sent as a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
@@ -81,8 +80,8 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 }
 
-// TestAdminRequests checks that HEAD works wherever GET does, that authentication schemes match in
-// any letter case, and that the operator's errors do not count as errors of the API.
+// TestAdminRequests checks that HEAD works wherever GET does, that the case of authentication
+// schemes does not matter, and that the operator's errors do not count as errors of the API.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -127,8 +126,8 @@ func TestModeNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestDrainAndMaintenance checks that a drained upstream keeps its calls and gets no new ones, and
-// that an upstream in maintenance is not probed.
+// TestDrainAndMaintenance checks that a drained upstream finishes its calls and receives no new
+// ones, and that an upstream in maintenance is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -190,8 +189,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	})
 }
 
-// TestStatusEvents checks that an open page gets changes, and that it does not delay the edge's
-// exit.
+// TestStatusEvents checks that an open page receives changes, and does not delay the edge's exit.
 func TestStatusEvents(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1"})
@@ -242,8 +240,8 @@ func TestStatusEvents(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
 }
 
-// TestMetricsCompressed checks that a scraper that accepts gzip gets the same page in a fraction of
-// the bytes, and that others get it uncompressed.
+// TestMetricsCompressed checks that a scraper that accepts gzip receives the same page compressed,
+// and that others receive it uncompressed.
 func TestMetricsCompressed(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

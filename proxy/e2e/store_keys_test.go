@@ -35,8 +35,8 @@ func keyCommand(t *testing.T, address string, args ...string) string {
 	return line
 }
 
-// TestKeysInTheStore checks that a key made in the store works at every edge, with its limits. A
-// revoked key is refused at every edge and its streams end; a reload of the file does not restore
+// TestKeysInTheStore checks that a key created in the store works at every edge, with its limits. A
+// revoked key is refused at every edge and its streams end. A reload of the file does not restore
 // the key.
 func TestKeysInTheStore(t *testing.T) {
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestKeysInTheStore(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the new key of the id is known", func() bool { return a.Post(chatPath, a.Chat(""), again).Status == 200 })
 	a.Post(chatPath, a.Chat(""), key).WantStatus(401)
 	a.Reload(rig.Setup{Top: strings.TrimSuffix(setup.Top, "\nstrict: true")})
-	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // a reload keeps the store's keys
+	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the store's keys survive a reload
 	store.Close()
 	rig.WaitFor(t, rig.Patience, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
 	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the last keys stay
@@ -89,8 +89,8 @@ func TestKeysInTheStore(t *testing.T) {
 }
 
 // TestStartWithoutTheStore checks that an edge that needs the store's keys is not ready before it
-// has read them, and answers a call with such a key with a 503 and a Retry-After, not a 401. An
-// edge with a copy of the keys starts.
+// has read them, and answers a call with such a key with a 503 and a Retry-After. An edge with a
+// copy of the keys starts.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

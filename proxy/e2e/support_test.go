@@ -53,7 +53,7 @@ func bundle(t *testing.T, args ...string) (listed string, files map[string]strin
 	return listed, files
 }
 
-// wantClean checks that no file of a bundle holds canaries or the given secrets.
+// wantClean checks that no file of a bundle has canaries or the given secrets.
 func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	t.Helper()
 	for name, text := range files {
@@ -108,7 +108,7 @@ func TestSupportBundle(t *testing.T) {
 }
 
 // secretSettings returns a configuration in YAML's flow form with a canary at every writeOnly
-// setting of the schema; empty if the given part of the schema has no such setting.
+// setting of the schema, or "" without such a setting.
 func secretSettings(schema map[string]any, n *int) string {
 	if schema["writeOnly"] == true {
 		*n++
@@ -139,8 +139,8 @@ func secretSettings(schema map[string]any, n *int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestSupportWithoutAnEdge checks that the bundle says what is missing, and holds no canary of any
-// secret in the schema, whether the file is valid or not.
+// TestSupportWithoutAnEdge checks that the bundle says what is missing, and has no canary of any
+// secret in the schema, even if the file is invalid.
 func TestSupportWithoutAnEdge(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any

@@ -11,8 +11,8 @@ import (
 )
 
 // TestSuspectMarkup checks that the edge counts answers in which an engine passes on a model's
-// markup instead of parsing it, in every dialect, streamed and unstreamed. It counts only answers
-// to requests that offered the feature that the markup belongs to.
+// markup instead of parsing it. It counts only answers to requests that offered the corresponding
+// feature.
 func TestSuspectMarkup(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

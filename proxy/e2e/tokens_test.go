@@ -102,7 +102,7 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 const issuerMetrics = "penstock_issuer_"
 
 // TestTokensOfAnIssuer checks that a token that an issuer has signed works like a key, in every
-// header and dialect. Other tokens are refused in the dialect's form, without any of their text.
+// header and dialect. Other tokens are refused in the dialect's format, without any of their text.
 // Limits, usage and log lines belong to the caller.
 func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
@@ -133,8 +133,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// Each caller has the template's limits separately: when alice has used up hers, another caller
-	// still has all of them.
+	// Each caller has the template's limits separately.
 	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is used up
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
@@ -307,8 +306,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	}
 }
 
-// TestIssuerNotReachable checks that a token gets a 503 with a Retry-After before the issuer's keys
-// have first been fetched, because the token may be valid. The edge's own keys work.
+// TestIssuerNotReachable checks that a token receives a 503 with a Retry-After before the issuer's
+// keys have first been fetched, because the token may be valid. The edge's own keys work.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

@@ -168,8 +168,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTraceEndpointHangs checks that an OTLP endpoint that never answers neither slows calls nor
-// delays the exit.
+// TestTraceEndpointHangs checks that an OTLP endpoint that never responds delays neither calls nor
+// the exit.
 func TestTraceEndpointHangs(t *testing.T) {
 	t.Parallel()
 	ln := rig.Listen(t)

@@ -140,7 +140,7 @@ func TestTranscriptions_Refused(t *testing.T) {
 }
 
 // TestTranscriptions_Streamed checks that an upload larger than the window is streamed: the engine
-// gets every byte in a request of the edge's own form, and fields after the file still apply.
+// receives every byte in a request of the edge's own form, and fields after the file still apply.
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -213,7 +213,7 @@ func longSound() []byte {
 
 // TestTranscriptions_Whole checks that the edge makes the stream if an engine does not stream
 // although its profile says that it does. A request for a stream that the edge cannot make does not
-// count as an engine failure, and the engine continues to serve other requests.
+// count as an engine failure.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -336,7 +336,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 }
 
 // TestTranscriptions_FileWithoutName checks that a part with an audio Content-Type is the file,
-// even without a file name, and that a text part in its place is a mistake.
+// even without a file name. A text part instead of the file is a mistake.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -32,8 +32,9 @@ func overSocket(t *testing.T, file, key string) *rig.Edge {
 	return e
 }
 
-// TestUnixSockets: clients, operator and engine all use Unix sockets. The engine restarts, the file
-// is reloaded, the edge is killed and started again, and drains at the end without losing a stream.
+// TestUnixSockets checks an edge whose clients, operator and engine all use Unix sockets. The
+// engine restarts, the file is reloaded, the edge is killed and started again, and drains at the
+// end without losing a stream.
 func TestUnixSockets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,7 +128,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		}
 	}
 	running := stream()
-	second := launch("--share-port") // takes the sockets over
+	second := launch("--share-port") // replaces the process at the sockets
 	first.Signal(syscall.SIGTERM)
 	edge.Client.CloseIdleConnections()
 	rig.WaitFor(t, rig.Patience, "the second edge serves", func() bool { return served("sim") })

@@ -10,10 +10,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check uploads that are held, streamed, sent again, refused early, or abandoned.
+// These tests check uploads that are buffered, streamed, sent again, refused early, or abandoned.
 
-// TestTranscriptions_LeaseAfterWindow checks that a call takes a slot only when the window is full
-// or the body has ended.
+// TestTranscriptions_LeaseAfterWindow checks that a call acquires a slot only when the window is
+// full or the body has ended.
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -67,7 +67,7 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 }
 
 // TestTranscriptions_Retry checks that another engine replaces one that fails while the edge still
-// holds all sent bytes, but not one that fails later.
+// has all sent bytes, but not one that fails later.
 func TestTranscriptions_Retry(t *testing.T) {
 	t.Parallel()
 	small, large := wav("x"), wav(strings.Repeat("x", 2<<20))
@@ -97,7 +97,7 @@ func TestTranscriptions_Retry(t *testing.T) {
 }
 
 // TestTranscriptions_RetryOfLarge checks that a failed connection attempt consumes no byte of the
-// upload, no matter how large the upload is.
+// upload.
 func TestTranscriptions_RetryOfLarge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `

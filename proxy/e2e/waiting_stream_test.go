@@ -10,16 +10,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams wait for a slot. Their clients get keep-alives after commit_after. Keep-alives do
-// not change the wait itself.
+// These streams wait for a slot. Their clients receive keep-alives after commit_after, which do not
+// change the wait itself.
 
 const (
 	oneSlot   = "concurrency: 1"
 	soonAlive = "commit_after: 50ms, keepalive: 50ms"
 )
 
-// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives, in each dialect, as
-// read by its SDK.
+// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives in each dialect, as
+// its SDK reads them.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {
@@ -75,8 +75,8 @@ func TestWaitingStreamEnds(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamLeaves checks that a client that disconnects after keep-alives frees its place
-// in the queue, and takes no slot.
+// TestWaitingStreamLeaves checks that a client that disconnects after keep-alives leaves the queue
+// and uses no slot.
 func TestWaitingStreamLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script simulates an operator's script at wake.url. On request it starts an engine, and that takes
-// a moment.
+// script simulates an operator's script at wake.url, which starts an engine on request after a
+// delay.
 type script struct {
 	*httptest.Server
 	requests atomic.Int32
@@ -78,7 +78,7 @@ func TestWakeOneForMany(t *testing.T) {
 }
 
 // TestWakeWithoutQueue checks that a call without a queue starts the engine for later calls, and is
-// refused with the time that the start is expected to take.
+// refused with the expected time of the start.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})
@@ -115,7 +115,6 @@ func TestWakeFails(t *testing.T) {
 	}
 }
 
-// wantDown waits until the probes have found that the engine is down.
 func (p *penstock) wantDown() {
 	rig.WaitFor(p.T, rig.Patience, "the upstream is down", func() bool {
 		s := p.Status()

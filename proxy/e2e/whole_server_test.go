@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOptionsOfWholeServer checks that the admin listener answers OPTIONS * like the public
+// TestOptionsOfWholeServer checks that the admin listener responds to OPTIONS * like the public
 // listener.
 func TestOptionsOfWholeServer(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// internet maps the domains' ports to an edge once the edge runs.
+// internet maps the ports of the domains to an edge. A port has an address only after the edge has
+// started.
 type internet struct {
 	mu    sync.Mutex
 	ports map[string]string // "443": its address
@@ -34,8 +35,8 @@ func (n *internet) lead(port, to string) {
 	n.ports[port] = to
 }
 
-// reach waits until a port is mapped, because the authority may connect before the test knows the
-// edge's address.
+// reach connects to a port. It waits until the port is mapped, because the authority may connect
+// before the test knows the edge's address.
 func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) {
 	for {
 		n.mu.Lock()
@@ -52,12 +53,12 @@ func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) 
 	}
 }
 
-// settings returns the TLS section of an edge that obtains its certificates from an authority.
 func settings(ca *acmeca.CA, domains, more string) string {
 	return fmt.Sprintf("tls: { acme: { domains: [%s], folder: certificates, accept_terms: true, directory: %q, ca: ca.pem%s } }", domains, ca.Directory(), more)
 }
 
-// shown returns the state of a TLS handshake for a name. Its client trusts the authority.
+// shown returns the state of a TLS handshake for a name. The client trusts the certificate
+// authority.
 func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.Patience}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
 	if err != nil {
@@ -93,9 +94,9 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestByTLS checks that an edge without a certificate starts and says so in the log, obtains one
-// over its public port, and serves. A restart uses the same certificate, and a reload changes the
-// domains while a stream runs.
+// TestByTLS checks that an edge without a certificate starts, logs that it has none, and obtains a
+// certificate through its public port. A restarted edge must use the same certificate. A reload
+// must change the domains while a stream runs.
 func TestByTLS(t *testing.T) {
 	t.Parallel()
 	var world internet
@@ -223,7 +224,7 @@ func TestByHTTP(t *testing.T) {
 	}
 }
 
-// TestRefused checks that an edge that the authority cannot reach logs the reason, and serves its
+// TestRefused checks that an edge that the authority cannot reach logs the reason and serves the
 // other domains.
 func TestRefused(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ func shared(ca *acmeca.CA, store, more string) rig.Setup {
 	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
 }
 
-// realStore starts a redis-server. Without one on the machine the test is skipped, except in CI.
+// realStore starts a redis-server. If redis-server is not installed, the test is skipped, except in
+// CI.
 func realStore(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -61,7 +62,7 @@ func realStore(t *testing.T) string {
 }
 
 // two starts an edge that orders the certificate, and an edge that does not. The order starts when
-// both have reached the store.
+// both edges have reached the store.
 func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
 	t.Helper()
 	begin := make(chan struct{})
@@ -87,9 +88,10 @@ func challenges(t *testing.T, p *rig.Program) (at string) {
 	return at
 }
 
-// TestFleet checks that two edges with one store order one certificate and both present it. The
-// authority's check reaches the edge that did not order. The store holds the certificate only in
-// encrypted form, and an edge that starts later without a folder orders no certificate.
+// TestFleet checks that two edges that share a store order one certificate and both present it. The
+// authority's check reaches the edge that did not order the certificate. The store must contain the
+// certificate only in encrypted form, and an edge that starts later must not order another
+// certificate.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{
@@ -126,8 +128,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetEdgeKilled kills the ordering edge during the authority's check. After the lease another
-// edge obtains a certificate, with the same account and at most one more order.
+// TestFleetEdgeKilled kills the ordering edge during the authority's check. It checks that another
+// edge obtains a certificate with the same account after the lease has expired.
 func TestFleetEdgeKilled(t *testing.T) {
 	t.Parallel()
 	var world internet
@@ -144,8 +146,8 @@ func TestFleetEdgeKilled(t *testing.T) {
 	}
 }
 
-// TestFleetStoreLost checks that an edge without the store orders no certificate and logs what it
-// waits for, and that an edge with a folder serves.
+// TestFleetStoreLost checks that an edge that cannot reach the store orders no certificate and logs
+// the reason, and that it serves certificates from its folder.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
 	var world internet

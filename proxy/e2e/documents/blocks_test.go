@@ -1,7 +1,7 @@
 // Package documents tests the documents of the repository. Every block of code is marked in its
-// info string, after the language: TestRun runs the "run" blocks as printed, and TestShow parses
-// those "show" blocks for which there is a parser. Links must resolve, and generated pages must
-// match the code.
+// info string, after the language: TestRun runs the "run" blocks as they are printed, and TestShow
+// parses the "show" blocks for which there is a parser. Links must resolve, and generated pages
+// must match the code.
 package documents
 
 import (
@@ -26,7 +26,7 @@ type block struct {
 	text   string
 }
 
-// documents returns the paths of all documents, from the top of the repository.
+// documents returns the paths of all documents, relative to the top of the repository.
 func documents(t *testing.T) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

@@ -18,8 +18,8 @@ var (
 	legendLabel  = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
-// TestRunbooks checks that each alert links to its own heading in the troubleshooting page at the
-// project's address, with text below it, and that every heading has its alert.
+// TestRunbooks checks that each alert links to a separate heading in the troubleshooting page with
+// text below it, and that every heading belongs to an alert.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
 	const page = "proxy/troubleshooting.md"
@@ -63,9 +63,8 @@ type panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-// TestDashboardLegends checks that a legend distinguishes the series of its query: it names each
-// label that the query keeps, the edge if the query does not aggregate, and no dropped label. No
-// panel overlaps another.
+// TestDashboardLegends checks that legends distinguish the series of a query by the labels that the
+// query returns, and that panels do not overlap.
 func TestDashboardLegends(t *testing.T) {
 	t.Parallel()
 	var board struct{ Panels []panel }

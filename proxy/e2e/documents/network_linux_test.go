@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownNetwork starts a child in a network that has only a loopback, or in the machine's network if
-// the system does not allow a new one.
+// ownNetwork makes a child process run in a network that has only a loopback interface. If the
+// system does not allow a new network, the child runs in the machine's network.
 func ownNetwork() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if mayHaveNetwork() {
@@ -25,7 +25,7 @@ func isolate(attr *syscall.SysProcAttr) {
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 }
 
-// mayHaveNetwork reports whether children can have their own network on this system.
+// mayHaveNetwork reports whether the system allows child processes with a separate network.
 var mayHaveNetwork = sync.OnceValue(func() bool {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -33,7 +33,7 @@ var mayHaveNetwork = sync.OnceValue(func() bool {
 	return cmd.Run() == nil
 })
 
-// raiseLoopback brings up the loopback of a new network. In the machine's own network it has no
+// raiseLoopback brings up the loopback of a new network. In the machine's network, it has no
 // effect.
 func raiseLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)

@@ -24,13 +24,14 @@ import (
 // made is the notice on every generated page.
 const made = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
 
-// page compares a page with its file, whose path is relative to the top of the repository.
+// page compares a generated page with its file. The path of the file is relative to the top of the
+// repository.
 func page(t *testing.T, file, title, intro, body string) {
 	t.Helper()
 	golden.File(t, filepath.Join(top, file), []byte("# "+title+"\n"+made+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
 }
 
-// row returns a row of a table. A bar in a cell would end the cell.
+// row returns a row of a table. It escapes bars, because a bar would end the cell.
 func row(cells ...string) string {
 	for i, c := range cells {
 		cells[i] = strings.ReplaceAll(c, "|", `\|`)
@@ -121,8 +122,8 @@ var (
 	}
 )
 
-// wordsIn returns the words that a pattern finds in a part of a source: from a text to the end of
-// the declaration.
+// wordsIn returns the words that a pattern matches in a source file, from a given text to the end
+// of the declaration.
 func wordsIn(t *testing.T, file, from, pattern string) (words []string) {
 	t.Helper()
 	_, text, ok := strings.Cut(read(t, file), from)
@@ -141,7 +142,7 @@ func wordsIn(t *testing.T, file, from, pattern string) (words []string) {
 	return words
 }
 
-// events explains the other lines that have an event's name.
+// events explains the other log lines that have an event.
 var events = map[string]string{
 	"upstream_up":         "An engine answers its probes again.",
 	"upstream_pending":    "An engine has not been probed yet, so it gets calls only if no other one is up.",
@@ -226,7 +227,8 @@ var states = map[string]string{
 	"refused":           "A call was refused before an engine was asked.",
 }
 
-// stateSources are the places of the words for states, with the pattern of a word.
+// stateSources lists where the sources contain the words for states, and the pattern that matches a
+// word.
 var stateSources = []struct{ file, from, pattern string }{
 	{"proxy/operate/status/badge.go", "func (u *Upstream) Badge(", `Badge\{"([^"]+)"`},
 	{"upstreams/health.go", "func (s State) String() string {", `"(\w+)"`},
@@ -257,8 +259,8 @@ func wordTable(t *testing.T, what string, words []string, meanings map[string]st
 	return b.String()
 }
 
-// eventNames returns the names of events in the sources: literals, and those that are made of a
-// state, a level or a change of a key.
+// eventNames returns the names of events in the sources: literals, and names composed of a state, a
+// level or a change of a key.
 func eventNames(t *testing.T) (names []string) {
 	t.Helper()
 	made := map[string][2]string{ // the file and the pattern of the second part
@@ -310,8 +312,8 @@ func sources(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// fieldTable returns a table of the fields that the pattern field matches in a source text. Each
-// field must have a meaning.
+// fieldTable returns a table of the fields that the pattern matches in a source text. Each field
+// must have a meaning.
 func fieldTable(t *testing.T, what, text string, field *regexp.Regexp, meanings map[string]string) string {
 	t.Helper()
 	var b strings.Builder
@@ -386,8 +388,8 @@ func TestReferenceLog(t *testing.T) {
 }
 
 // codeNames returns the error codes in the sources: constants that are named like codes, and
-// literals where a code is expected. The codes that all dialects share come first. codeNames does
-// not find a code that only a variable holds.
+// literals where a code is expected. The codes of all dialects come first. codeNames does not find
+// a code that exists only in a variable.
 func codeNames(t *testing.T) (codes []string) {
 	t.Helper()
 	add := func(code string) {
@@ -521,7 +523,7 @@ func TestReferenceCommands(t *testing.T) {
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
 }
 
-// unprinted maps each command whose results are not for programs to the reason.
+// unprinted lists the commands whose results are not meant for programs, with the reason.
 var unprinted = map[string]string{
 	"init":         "writes a configuration",
 	"serve":        "runs until it is ended; its log has log.format",
@@ -552,7 +554,7 @@ func wantFormat(t *testing.T, name, help string) {
 		}
 	case !strings.Contains(format, ",json"):
 		t.Errorf("%s has no --format json: %q", name, format)
-	case name != "openapi" && !strings.Contains(format, "json is "): // the formats of openapi follow their own standard
+	case name != "openapi" && !strings.Contains(format, "json is "): // a standard defines the formats of openapi
 		t.Errorf("the help of %s --format does not say what its JSON holds: %q", name, format)
 	}
 }

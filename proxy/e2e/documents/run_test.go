@@ -18,8 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// scriptVariable names the script that this program, as a child of the tests, runs instead of
-// tests.
+// scriptVariable names the script that this program runs as a child of the tests.
 const scriptVariable = "PENSTOCK_DOCUMENT_SCRIPT"
 
 func TestMain(m *testing.M) {
@@ -42,7 +41,7 @@ func runScript(script string) error {
 	return syscall.Exec(shell, []string{"bash", script}, os.Environ())
 }
 
-// tested are the documents whose blocks another test runs in a shorter form.
+// tested lists the documents whose blocks are run by another test in a shorter form.
 var tested = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
 
 // prelude makes a script fail at any error that a reader would notice.
@@ -51,10 +50,9 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 `
 
-// TestRun runs the run blocks of every document as printed, one after the other in one shell, in a
-// folder that looks like the top of the repository. If the system allows it, each document has its
-// own network, so that the printed ports are free. Documents for clients continue from the first
-// blocks of README.md.
+// TestRun runs the run blocks of every document in one shell, in a folder that looks like the top
+// of the repository. If possible, each document has a separate network, so that the printed ports
+// are free. Documents for clients continue from the first blocks of README.md.
 func TestRun(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -66,7 +64,7 @@ func TestRun(t *testing.T) {
 			script.WriteString(prelude)
 			if strings.HasPrefix(doc, "translate/clients/") {
 				begun := blocksOf(t, "README.md")[:4]
-				for i := range begun { // README.md itself builds it
+				for i := range begun { // README.md builds the program itself
 					begun[i].text = build.ReplaceAllString(begun[i].text, `cp "$$(command -v penstock)" penstock`)
 				}
 				writeBlocks(t, &script, begun)
@@ -88,7 +86,6 @@ func TestRun(t *testing.T) {
 var build = regexp.MustCompile(`(?m)^.*go build -o penstock .*$`)
 
 // loadTest matches a command that exits with 98 if the machine was too busy for a valid result.
-// That is not a fault of the document.
 var loadTest = regexp.MustCompile(`(?m)^(\S*penstock bench [^#\n]*)`)
 
 // writeBlocks adds the run blocks to a script and reports whether there were any.

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// schema holds those members of the configuration's JSON Schema that the test reads.
+// schema has the members of the configuration's JSON Schema that the test reads.
 type schema struct {
 	Type        any
 	Description string
@@ -45,7 +45,7 @@ func TestReferenceSettings(t *testing.T) {
 			"[README.md](README.md) tells how the file is read. Those of `engines` are in a profile's own words: [the bundled ones](../upstreams/README.md#one-by-one).", b.String())
 }
 
-// writeSettings writes the rows of the settings at path and below it. Each setting must have a
+// writeSettings writes the rows for the settings at path and below. Each setting must have a
 // description.
 func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, required bool) {
 	t.Helper()
@@ -74,8 +74,8 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 	}
 }
 
-// zeroMeans matches the text that explains what a setting's 0 means. The schema does not record a
-// default of 0: if 0 is explained and there is no other default, 0 is the default.
+// zeroMeans matches text that explains the value 0 of a setting. If 0 is explained and there is no
+// other default, 0 is the default, because the schema does not record a default of 0.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
 // sentences matches every valid description. No description starts with a Go name, such as

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShow parses the show blocks in languages for which this machine has a parser. The test log
-// names the other languages.
+// TestShow checks that show blocks can be parsed, if this machine has a parser for their language.
+// The test log names the other languages.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {
@@ -33,7 +33,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// parse checks one block, or returns why it could not be checked.
+// parse checks one block. If it cannot check the block, it returns the reason.
 func parse(t *testing.T, b block) (why string) {
 	switch b.lang {
 	case "bash":
@@ -59,7 +59,7 @@ func parse(t *testing.T, b block) (why string) {
 	return ""
 }
 
-// ask writes the block to a file and makes a program check it. The file is the program's last
+// ask writes the block to a file and makes a program check it. The file name is the program's last
 // argument.
 func ask(t *testing.T, b block, name string, args ...string) (why string) {
 	if _, err := exec.LookPath(name); err != nil {
@@ -78,7 +78,7 @@ func ask(t *testing.T, b block, name string, args ...string) (why string) {
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
-// parseYAML runs "penstock check" on our configurations; other blocks must be valid YAML.
+// parseYAML runs "penstock check" on configurations of the edge. Other blocks must be valid YAML.
 func parseYAML(t *testing.T, b block) {
 	var file map[string]any
 	if err := yaml.Unmarshal([]byte(b.text), &file); err != nil {
@@ -93,7 +93,7 @@ func parseYAML(t *testing.T, b block) {
 	}
 	for key := range file {
 		if schema.Properties[key] == nil {
-			return // another program's
+			return // a file for another program
 		}
 	}
 	dir := t.TempDir()

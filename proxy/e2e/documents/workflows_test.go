@@ -13,7 +13,7 @@ import (
 // script matches a file of the repository that a workflow runs.
 var script = regexp.MustCompile(`(?:^|\s)(\.ci/\w+)`)
 
-// TestWorkflows checks that the scripts of the workflows exist, and that the shell can parse them.
+// TestWorkflows checks that the scripts in the workflows exist, and that the shell can parse them.
 // .ci/full lints them.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()

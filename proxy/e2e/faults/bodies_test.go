@@ -126,7 +126,7 @@ func TestFault58_BadModel(t *testing.T) {
 				if r.Header.Get("X-Injected") != "" {
 					t.Error("a header was injected")
 				}
-				// The client gets back no text of the request except the model's name.
+				// The response contains no text from the request except the model's name.
 				rig.WantNoLeak(t, "the answer", strings.Replace(r.Body, `The model \"`+rig.Canary+`\" does not exist`, "", 1), e.Key)
 			})
 		}
@@ -141,7 +141,7 @@ func TestFault58_BadModel(t *testing.T) {
 			t.Errorf("a client's word is a label: %s", name)
 		}
 	}
-	if after := len(e.Metrics()); after > before+20 { // series for the dialects and codes of these refusals
+	if after := len(e.Metrics()); after > before+20 { // allows new series for the dialects and codes of these refusals
 		t.Errorf("%d series became %d", before, after)
 	}
 	e.WantUnserved(t, 0)
@@ -164,7 +164,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	})
 	t.Run("declared and sent", func(t *testing.T) {
 		t.Parallel()
-		// Like some clients, this one sends its whole request before it reads.
+		// Like some clients, the test sends the whole request before it reads.
 		c := e.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
@@ -233,8 +233,8 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // TestFault60_ContentEncoding checks that a JSON body may be compressed with gzip or zstd, and that
-// engines get it decoded. Other codings are refused. So are bodies that are damaged, truncated,
-// followed by more bytes, or larger than the limit when decoded.
+// engines receive it decoded. Other codings and damaged, truncated or oversized bodies must be
+// refused.
 func TestFault60_ContentEncoding(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Limits: "request_body: 4MiB"})

@@ -21,7 +21,7 @@ func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	return selfsigned.Pair(t, name, time.Now().Add(-48*time.Hour), notAfter)
 }
 
-// certificateShown returns the name in the certificate that a new connection gets.
+// certificateShown returns the name in the certificate of a new connection.
 func (e *edge) certificateShown() string {
 	e.T.Helper()
 	c, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
@@ -32,9 +32,9 @@ func (e *edge) certificateShown() string {
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-// TestFault74_CertificateRotated checks that a new pair is used for new connections while old
-// connections stay open. A pair that does not match, has expired or is malformed has no effect and
-// is reported with its file.
+// TestFault74_CertificateRotated checks that a new certificate is used for new connections while
+// old connections stay open. An invalid certificate must have no effect and be reported with its
+// file.
 func TestFault74_CertificateRotated(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)
@@ -70,7 +70,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
-	// As in a renewal, one file changes first and the other some time later.
+	// As in a renewal, one file changes first and the other file later.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)
@@ -93,8 +93,8 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	}
 }
 
-// behindTLS puts a TLS server in front of an engine. The server presents the pair in show, and
-// accepts clients whose certificates are signed by the CA in client.
+// behindTLS puts a TLS server in front of an engine. The server presents the certificate in show,
+// and accepts clients with a certificate from the CA in client.
 func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate], client string) (url string) {
 	t.Helper()
 	clients := x509.NewCertPool()
@@ -130,7 +130,7 @@ func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate
 }
 
 // TestFault74_UpstreamCertificates checks that the CA and the client certificate for an engine are
-// read again when their files change. Malformed files have no effect.
+// read again when their files change. Malformed files must have no effect.
 func TestFault74_UpstreamCertificates(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)

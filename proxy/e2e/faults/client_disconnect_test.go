@@ -13,8 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 33 to 37: clients that disconnect, that stop reading, and that read
-// slowly.
+// These tests cover rows 33 to 37: clients that disconnect, stop reading, or read slowly.
 
 // goodbyes are the ways to disconnect.
 var goodbyes = []struct {
@@ -31,8 +30,7 @@ var goodbyes = []struct {
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
-// freeTime is the longest time between a client's disconnect and a free engine: a tenth of a
-// second, plus the delay of a busy machine.
+// freeTime is how long after a client's disconnect the engine may stay busy.
 const freeTime = 100*time.Millisecond + 2*time.Second
 
 // wantFreed checks that the engine is free, that the log and the metrics show the reason, and that
@@ -57,8 +55,8 @@ func (e *edge) wantFreed(phase string) {
 }
 
 // TestFault39_LeavesInMidBody checks that a client that disconnects before the end of its body
-// counts as gone, not as malformed. A client that has only closed its sending side still gets the
-// error.
+// counts as disconnected, and its request not as malformed. A client that has only closed its
+// sending side must still receive the error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -73,7 +71,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					name    string
 					w       rig.Way
 					framing string
-					body    string // the announced length, and the bytes that are sent
+					body    string // the announced length and the bytes that are sent
 					phase   string
 				}{
 					{"sized", rig.Chat, "Content-Length: 1000", `{"model":"sim",`, "body"},
@@ -88,7 +86,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					{"on its way", rig.Transcription, "Content-Length: 1000000", rig.Transcription.Body("ears", strings.Repeat("x", 400<<10), "")[:400<<10], "waiting"},
 				} {
 					if c.body == "" && bye.name == "RST" {
-						continue // the test cannot see when the head was read
+						continue // the test cannot see when the edge has read the head
 					}
 					t.Run(strings.Join([]string{bye.name, c.w.String(), c.name}, "/"), func(t *testing.T) {
 						before, lines := aborts(c.phase), len(e.Calls())
@@ -108,7 +106,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 						}
 						rig.WaitFor(t, rig.Patience, "the client is counted", func() bool { return aborts(c.phase) == before+1 })
 						if c.body == "" {
-							return // it was not a call yet
+							return // the request was not a call yet
 						}
 						rig.WaitFor(t, rig.Patience, "the call is logged", func() bool { return len(e.Calls()) == lines+1 })
 						if l := e.Calls()[lines]; l.Outcome != "client_gone" || l.Status != 499 || l.Code != "client_gone" {
@@ -200,7 +198,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 }
 
 // TestFault36_StopsReading checks that the edge reads from an engine only as far as its client
-// reads, and drops both after the write timeout.
+// reads, and closes both connections after the write timeout.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
@@ -213,7 +211,7 @@ func TestFault36_StopsReading(t *testing.T) {
 		}
 		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
-		// The kernel's buffers hold some megabytes; more would mean that the edge has a buffer.
+		// The kernel buffers a few megabytes. More would mean that the edge buffers the answer.
 		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
 			e.T.Errorf("the engine was read on for %d tokens", n)
 		}
@@ -221,8 +219,8 @@ func TestFault36_StopsReading(t *testing.T) {
 	})
 }
 
-// TestFault37_ReadsSlowly checks that a client that reads slowly but steadily is served to the end,
-// even if that takes longer than the write timeout.
+// TestFault37_ReadsSlowly checks that a client that reads slowly but steadily receives the whole
+// answer.
 func TestFault37_ReadsSlowly(t *testing.T) {
 	t.Parallel()
 	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
@@ -251,8 +249,8 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 	}
 }
 
-// slowReader reads at a rate in bytes a second. On a busy machine it catches up by reading larger
-// pieces.
+// slowReader reads at a rate, in bytes per second. On a busy machine, it catches up by reading
+// larger pieces.
 type slowReader struct {
 	from  net.Conn
 	rate  int

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 38 to 40: clients that send no bytes, or almost none.
+// These tests cover rows 38 to 40: clients that send nothing or almost nothing.
 
 // tooLate is the refusal of a client that sends too slowly.
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
@@ -89,8 +89,8 @@ func TestFault38_Slowloris(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyStalls checks that a client that stops sending in the middle of the body gets an
-// error in the endpoint's own shape, and has held no slot.
+// TestFault39_BodyStalls checks that a client that stops sending in the middle of the body receives
+// an error in the endpoint's format and does not occupy a slot.
 func TestFault39_BodyStalls(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_body: 500ms", Upstream: "concurrency: 1"})
@@ -122,8 +122,8 @@ func TestFault39_BodyStalls(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyEndsEarly checks that half a body is refused in the endpoint's own shape as soon
-// as the body ends.
+// TestFault39_BodyEndsEarly checks that a truncated body is refused in the endpoint's format as
+// soon as the body ends.
 func TestFault39_BodyEndsEarly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -167,8 +167,8 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips checks that a client must send a large announced body faster than a
-// small one.
+// TestFault39_LargeBodyDrips checks that a client must send a body with a large announced length
+// faster than a small body.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -177,7 +177,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	_ = c.Send(e.Head("POST", rig.Chat.Path, rig.Chat.ContentType(), "Content-Length: 20000000"))
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		for c.Send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second, fast enough for a small body
+		for c.Send(strings.Repeat("x", 400)) == nil { // about 4 KiB per second, fast enough for a small body
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
@@ -189,8 +189,8 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	sending.Wait()
 }
 
-// TestFault40_ManySlowClients checks that two hundred clients that stall in all these ways do not
-// affect others.
+// TestFault40_ManySlowClients checks that two hundred clients that stall in all of these phases do
+// not affect other clients.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})

@@ -14,7 +14,7 @@ import (
 
 // These tests cover rows 52 to 55: invalid credentials.
 
-// unauthorized sends header lines in place of the key and expects a 401 with the code.
+// unauthorized sends header lines instead of the key and expects a 401 with the code.
 func (e *edge) unauthorized(t *testing.T, target, code string, lines ...string) {
 	t.Helper()
 	body := e.Chat("")
@@ -146,7 +146,7 @@ func TestFault54_CredentialInTheQuery(t *testing.T) {
 		t.Parallel()
 		for _, target := range []string{"/health", "/openapi.json", "/openapi.yaml", "/v1/models/sim", "/v1/nothing", "/v1/messages"} {
 			w := rig.Chat
-			if target == rig.Messages.Path { // another method than the endpoint's
+			if target == rig.Messages.Path { // also with a method that the endpoint does not accept
 				w = rig.Messages
 			}
 			r := e.Get(target + "?api_key=" + e.Key)

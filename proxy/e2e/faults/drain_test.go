@@ -24,7 +24,7 @@ import (
 // These tests check how the program ends, and how the next process starts.
 
 // TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
-// admitted call is cut. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
+// admitted call may break. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
 func TestFault78_Drain(t *testing.T) {
 	t.Parallel()
 	for name, timeouts := range map[string]string{
@@ -59,9 +59,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_DrainOrder checks the order of a drain. Readiness changes first. While the edge
-// lingers, it accepts connections and asks clients to close them. Calls that still run after the
-// drain time get an error in their dialect. The exit code is 0.
+// TestFault78_DrainOrder checks the order of a drain. Readiness must change first. While the edge
+// lingers, it must accept connections and ask clients to close them. Calls that still run after the
+// drain time must receive an error in their dialect. The exit code must be 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
@@ -133,13 +133,13 @@ func TestFault78_SilentConnections(t *testing.T) {
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // running calls would have had 30 s
+	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // running calls would be given 30 s
 		t.Errorf("it took %v", took)
 	}
 }
 
-// TestFault78_StuckClients checks that a drain ends clients that do not read their stream, or have
-// sent half a head or body, and that the exit is orderly.
+// TestFault78_StuckClients checks that a drain disconnects clients that do not read their stream or
+// have sent only part of a request, and that the exit is orderly.
 func TestFault78_StuckClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
@@ -154,8 +154,8 @@ func TestFault78_StuckClients(t *testing.T) {
 	e.Exits(rig.Patience, 0)
 }
 
-// TestFault79_Restart checks that after a SIGKILL the next process serves its first request
-// although no upstream has been probed yet.
+// TestFault79_Restart checks that, after a SIGKILL, the next process serves its first request
+// before it has probed any upstream.
 func TestFault79_Restart(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Latency: 0}}, Untidy: true, Cold: true})
@@ -168,8 +168,8 @@ func TestFault79_Restart(t *testing.T) {
 	}
 }
 
-// sharePort replaces the edge by a process with shared ports, and returns a function that starts
-// another process.
+// sharePort replaces the edge with a process that shares its ports. It returns a function that
+// starts another process.
 func sharePort(e *edge) (run func() *rig.Process) {
 	e.T.Helper()
 	e.Signal(syscall.SIGTERM)
@@ -187,9 +187,9 @@ func sharePort(e *edge) (run func() *rig.Process) {
 	return run
 }
 
-// TestUpgradeKeepsBudgets checks that a process that replaces another one starts with the old
-// process's budgets and usage, even while the old process drains. Later usage of the old process
-// also counts, and the log has no error.
+// TestUpgradeKeepsBudgets checks that a process that replaces another process starts with the old
+// process's budgets and usage, even while the old process drains. It must also count later usage of
+// the old process.
 func TestUpgradeKeepsBudgets(t *testing.T) {
 	t.Parallel()
 	key, hash, _ := auth.NewKey()
@@ -217,7 +217,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	rig.WaitFor(t, rig.Patience, "the first one has let go of its port", func() bool {
 		return strings.Contains(e.Log.String(), "draining")
 	})
-	time.Sleep(time.Second) // its linger, and the connections queued at its socket
+	time.Sleep(time.Second) // covers its linger and the connections that are queued at its socket
 	for range 3 {
 		if r := e.Do("POST", rig.Chat.Path, call, bearer); r.Status != 429 || !strings.Contains(r.Body, "quota_exceeded") {
 			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
@@ -271,7 +271,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		next := run()
 		time.Sleep(300 * time.Millisecond)
 		e.Signal(syscall.SIGTERM)
-		for ready := 0; ready < 20; ready++ { // by then the new process answers all connections
+		for ready := 0; ready < 20; ready++ { // after 20 responses, the new process accepts all connections
 			if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
 				t.Errorf("not ready during the upgrade: %d", r.Status)
 			}
@@ -286,9 +286,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestSharedAdminPort checks what happens when two edges share an admin port. Each answer names its
-// process, a command warns that it reached only one of them, and when one edge ends the other has
-// the port alone.
+// TestSharedAdminPort checks two edges that share an admin port. Each response must name its
+// process, and a command must warn that it reached only one of them. When one edge ends, the
+// warning must disappear.
 func TestSharedAdminPort(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -338,7 +338,7 @@ type manager struct {
 	files  []*os.File
 	notify *net.UnixConn
 	path   string
-	marks  int // counts the marks of catchUp
+	marks  int // counts the marks that catchUp has sent
 	mu     sync.Mutex
 	told   []string
 }
@@ -373,8 +373,7 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 	return m, addrs
 }
 
-// run starts the program as a service manager would. LISTEN_PID must be the program's own process
-// id, and only a shell can set it to that.
+// LISTEN_PID must be the program's own process id, which only a shell can set.
 func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
@@ -414,8 +413,8 @@ func (m *manager) catchUp() {
 	m.hears(mark, 1)
 }
 
-// TestSocketActivation checks that the program serves on the sockets that it inherits and notifies
-// the manager of its state. A restart loses no connection, not even one that is opened while no
+// TestSocketActivation checks that the program serves on inherited sockets and notifies the manager
+// of its state. A restart must not lose connections, not even a connection that is opened while no
 // process runs.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
@@ -449,7 +448,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		m.hears("STOPPING=1", before+1)
 		e.Exits(30*time.Second, 0)
 		m.catchUp()
-		ready := m.hears("READY=1", 2)     // the old process may have reloaded once more for the file
+		ready := m.hears("READY=1", 2)     // the old process may have reloaded the changed file
 		time.Sleep(200 * time.Millisecond) // clients connect while no process runs
 		e.Adopt(m.run("admin:public", e.Path))
 		m.hears("READY=1", ready+1)
@@ -470,8 +469,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_RequestUnderWay checks that a client is served that is sending its request when the
-// signal arrives.
+// TestFault78_RequestUnderWay checks that a client that is sending its request when the signal
+// arrives is served.
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

@@ -9,8 +9,7 @@ import (
 )
 
 // TestEngineTexts checks that an engine's message about a request reaches the client in every
-// dialect with the model's public name and without keys, both as a refusal and in the middle of a
-// stream.
+// dialect, with the model's public name and without secrets.
 func TestEngineTexts(t *testing.T) {
 	t.Parallel()
 	const served, said = "org/private-7b", "The model `org/private-7b` (org/private-7b-base) knows no key sk-proj-Ab3dEf6hIj9l."

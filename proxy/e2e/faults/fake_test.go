@@ -15,16 +15,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// fakeEngine is a listener with a script, for faults beyond the simulator's. It answers probes like
-// a working engine, and passes every other request to the script.
+// fakeEngine is a listener with a script, for faults that the simulator cannot produce. It responds
+// to probes like a working engine, and passes every other request to the script.
 type fakeEngine struct {
 	t      testing.TB
 	url    string
 	script func(c *fakeCall)
 
 	mu     sync.Mutex
-	calls  int // requests other than probes
-	closed int // calls whose connection the edge has closed
+	calls  int // number of requests other than probes
+	closed int // number of calls whose connection the edge has closed
 }
 
 // fakeCall is one request on a connection of a fake engine, read to the end of its body.
@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. script answers one request. It returns when the connection can carry
-// the next request, or after it has closed the connection.
+// fake starts a fake engine. script answers one request. It returns when the connection can be used
+// for the next request, or after closing the connection.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
@@ -45,8 +45,8 @@ func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	return f
 }
 
-// listen runs serve for every connection in its own goroutine until the test ends, and returns the
-// listener's URL. Connections that serve leaves open are closed at the end.
+// listen accepts connections until the test ends and runs serve for each of them in a separate
+// goroutine. It returns the listener's URL.
 func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,8 +112,8 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen returns how many calls the engine has received, not counting probes, and how many of their
-// connections the edge has closed.
+// seen returns the number of calls, not counting probes, and how many of their connections the edge
+// has closed.
 func (f *fakeEngine) seen() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,10 +132,10 @@ func (c *fakeCall) head(contentType string, length int) {
 	c.send("HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\n" + framing + "\r\n\r\n")
 }
 
-// chunk writes one chunk. An empty chunk is the last one.
+// chunk writes one chunk. An empty chunk is the last chunk.
 func (c *fakeCall) chunk(data string) { c.send(fmt.Sprintf("%x\r\n%s\r\n", len(data), data)) }
 
-// answer writes a complete successful answer, streamed if the request asks for that.
+// answer writes a complete successful answer, streamed if the request asks for a stream.
 func (c *fakeCall) answer() {
 	if !strings.Contains(c.body, `"stream":true`) {
 		_ = reply200(c.Conn, "application/json", plainAnswer)

@@ -12,13 +12,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 61 to 63: forms that are invalid, in an inconvenient order, or large; and
-// row 87: bodies beyond their memory limit.
+// These tests cover rows 61 to 63 (forms that are invalid, large, or in an inconvenient order) and
+// row 87 (bodies that exceed the memory limit).
 
 // ears is a transcription model at the first engine.
 const ears = "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"
 
-// part returns one part of a form with the boundary B. more are further header lines.
+// part returns one part of a form with the boundary B. more contains additional header lines.
 func part(name, more, value string) string {
 	return "--B\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n"
 }
@@ -95,7 +95,7 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelAfterTheFile checks that a file before the model's name is held in memory,
+// TestFault62_ModelAfterTheFile checks that a file before the model's name is buffered in memory,
 // within the limit for bodies.
 func TestFault62_ModelAfterTheFile(t *testing.T) {
 	t.Parallel()
@@ -119,13 +119,13 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 	e.WantPeak(100 << 20)
 }
 
-// TestFault63_LargeUploads checks that four simultaneous uploads of a hundred megabytes pass
-// through bounded windows.
+// TestFault63_LargeUploads checks that four simultaneous uploads of a hundred megabytes use little
+// memory.
 func TestFault63_LargeUploads(t *testing.T) {
 	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 128MiB"})
 	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").WantStatus(200)
 	size := int64(100 << 20)
-	if raced.On { // the test would take a minute, and could not judge memory
+	if raced.On { // the test would take a minute and could not measure memory
 		size = 20 << 20
 	}
 	before := e.Memory("VmHWM")
@@ -151,8 +151,8 @@ func TestFault63_LargeUploads(t *testing.T) {
 	}
 }
 
-// TestFault87_BodyMemory checks that the memory of all bodies together is limited. Beyond the limit
-// new large bodies are refused, while small ones are still accepted.
+// TestFault87_BodyMemory checks that the total memory of all bodies is limited. Once it is used up,
+// new large bodies must be refused, but small bodies must still be accepted.
 func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
@@ -170,7 +170,7 @@ func TestFault87_BodyMemory(t *testing.T) {
 	refused := func() float64 { return e.Metric("penstock_errors_total", `code="no_body_memory"`) }
 	rig.WaitFor(t, rig.Patience, "the memory holds four bodies", func() bool { return refused() >= float64(len(held)-4) })
 	for _, w := range rig.AllWays {
-		e.Ask(w, "").Text(w) // a small one
+		e.Ask(w, "").Text(w) // a small body
 		e.Post(w.Path, w.Body("sim", strings.Repeat("x", 8<<20), "")).WantRefused(w, bodyMemory)
 	}
 	for _, c := range held {

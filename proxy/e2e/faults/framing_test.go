@@ -14,7 +14,7 @@ import (
 
 // These tests cover rows 41 to 45: where a request ends, and what follows it.
 
-// badRequest is the refusal that malformed HTTP gets.
+// badRequest is the refusal of malformed HTTP.
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
 // answers sends text, closes the client's sending side, and returns all bytes that it receives.
@@ -98,8 +98,8 @@ func TestFault41_ExpectContinue(t *testing.T) {
 	})
 }
 
-// TestFault41_ExpectWithoutBody checks that a request that expects an invitation, but has no body, is
-// answered like any other.
+// TestFault41_ExpectWithoutBody checks that a request with Expect but without a body is answered
+// like any other request.
 func TestFault41_ExpectWithoutBody(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -112,8 +112,8 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 	c.Reply("PUT").WantStatus(405)
 }
 
-// TestFault42_Pipelining checks that pipelined requests are answered in order, or not at all, and
-// that their bytes do not count as a disconnect.
+// TestFault42_Pipelining checks that pipelined requests are answered in order or not at all, and
+// that the edge does not mistake their bytes for a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
@@ -125,7 +125,7 @@ func TestFault42_Pipelining(t *testing.T) {
 		for i := range 3 {
 			r, err := c.TryReply("POST")
 			if err != nil && i > 0 {
-				return // closed after the first
+				return // the connection was closed after the first response
 			} else if err != nil {
 				e.T.Fatal(err)
 			}
@@ -183,8 +183,8 @@ func TestFault43_BigHeads(t *testing.T) {
 	}
 }
 
-// framings returns requests whose end is ambiguous. Those in legal may be served, and so may a
-// request after them.
+// framings returns requests whose end is ambiguous. If a request is in legal, the edge may serve it
+// and the request after it.
 func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool) {
 	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
@@ -220,7 +220,7 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 	}, map[string]bool{"two CL agree": true, "CL underscore": true, "chunk extension": true, "chunk quoted extension": true, "chunk zeros": true}
 }
 
-// TestFault44_Framing sends a complete valid request after each framing. The second request must
+// TestFault44_Framing sends a complete valid request after each framing. This second request must
 // never be served unless the framing is legal.
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
@@ -234,11 +234,12 @@ func TestFault44_Framing(t *testing.T) {
 				all, _ := e.framings(w)
 				c := e.Dial()
 				_ = c.Send(all[name] + e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
-				// The strict reading may be served, but then the connection must end.
+				// The edge may serve the request in its strict interpretation, but must then close
+				// the connection.
 				once := strings.Contains(name, "trailer")
 				r, err := c.TryReply("POST")
 				switch {
-				case err != nil: // closed without an answer
+				case err != nil: // the connection was closed without an answer
 				case r.Status == 200 && (legal[name] || once):
 				case r.Status == 400 || r.Status == 408 || r.Status == 413:
 					if !strings.Contains(r.Body, `"error"`) {
@@ -270,8 +271,8 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
-// TestFault44_TwoLengths checks that a head with two lengths is refused because of the head, no
-// matter how much of a body is in the same segment.
+// TestFault44_TwoLengths checks that a head with two lengths is refused, however much of the body
+// is in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -284,7 +285,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 				t.Errorf("%s with %.20q: answer = %s, want both header fields named", w.Dialect, body, r.Body)
 			}
 		}
-		for says, line := range map[string]string{ // in the endpoint's terms
+		for says, line := range map[string]string{ // reported in the endpoint's dialect
 			"Content-Length header": "Content-Length: -1", "Transfer-Encoding header": "Transfer-Encoding: gzip", "no name": ": value",
 			"Trailer header": "Trailer: Content-Length",
 		} {
@@ -300,7 +301,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 }
 
 // TestFault44_StrictChunks checks that chunks that do not end in CR LF, or whose extensions or
-// trailers do not end, are refused at once, before the client closes its side.
+// trailers do not end, are refused before the client closes its side.
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -391,7 +392,8 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
 		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
-		// No answer is also correct, because a client that has closed its sending side counts as gone.
+		// No answer is also correct, because a client that has closed its sending side counts as
+		// disconnected.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers, want at most 1:\n%.1000s", n, all)
 		}

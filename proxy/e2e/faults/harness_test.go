@@ -19,8 +19,8 @@ func start(t testing.TB, s rig.Setup) *edge {
 	return &edge{rig.Launch(t, s)}
 }
 
-// startSecure is like start, with TLS if secure is true. It also returns a function that connects
-// to the edge.
+// startSecure is like start, with TLS if secure is true. The returned function connects to the
+// edge.
 func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.Raw) {
 	t.Helper()
 	if secure {
@@ -41,7 +41,7 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 	}
 }
 
-// inWays runs f for each way in parallel, with its own program and engines.
+// inWays runs f for each way in parallel, each with a separate program and engines.
 func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way)) {
 	t.Helper()
 	for _, w := range ways {
@@ -56,7 +56,7 @@ func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way
 	}
 }
 
-// TestHarness gets an answer from the built program in every way.
+// TestHarness checks that the built program answers in every way.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
@@ -69,7 +69,7 @@ func TestHarness(t *testing.T) {
 	})
 }
 
-// TestHarnessFake checks that a fake engine with the shortest script works like a good engine.
+// TestHarnessFake checks that a fake engine with the simplest script works like a real engine.
 func TestHarnessFake(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {

@@ -15,17 +15,17 @@ import (
 // headLimit is limits.header of these edges, in bytes.
 const headLimit = 2048
 
-// headTooLarge is the refusal of a head above headLimit.
+// headTooLarge is the refusal of a head that exceeds headLimit.
 var headTooLarge = rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""}
 
-// sizedHead returns a head of n bytes, including its empty line. The padding follows the given
-// lines.
+// sizedHead returns a head of n bytes, including its empty line. The given lines come first,
+// followed by padding.
 func sizedHead(n int, first string, lines ...string) string {
 	head := first + " HTTP/1.1\r\n" + strings.Join(append(lines, "Host: edge", "X-Filler: "), "\r\n")
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
 }
 
-// inPieces are ways to send a text.
+// inPieces lists different ways to send a text.
 var inPieces = map[string]func(c *rig.Raw, text string){
 	"whole": func(c *rig.Raw, text string) { _ = c.Send(text) },
 	"bytes": func(c *rig.Raw, text string) { c.Drip(text, 0) },
@@ -45,8 +45,7 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 }
 
 // TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, and that a
-// head with one more byte is refused in the endpoint's dialect. The result depends neither on how
-// the head is split, nor on the bytes before and after it.
+// head with one more byte is refused in the endpoint's dialect, however the head is split.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -86,8 +85,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	}
 }
 
-// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. There, as
-// anywhere else, a line end other than CR LF is refused at once.
+// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. As anywhere
+// else, a line end other than CR LF is refused immediately.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -100,7 +99,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 			}{
 				{"\r\n" + good, 200},
 				{"\r\n\r\n\r\n" + good, 200},
-				{strings.Repeat("\r\n", 10_000), 400}, // more than fasthttp's buffer holds
+				{strings.Repeat("\r\n", 10_000), 400}, // more than fits into fasthttp's buffer
 				{"\n", 400},
 				{"\n" + good, 400},
 				{"\n\n" + good, 400},
@@ -113,7 +112,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 			} {
 				for pieces, send := range inPieces {
 					if pieces == "but its last byte" {
-						continue // the head has another size
+						continue // the head has a different size
 					}
 					t.Run(name+"/"+strconv.Quote(before[max(0, len(before)-4):]+c.text[:min(5, len(c.text))])+"/"+pieces, func(t *testing.T) {
 						t.Parallel()

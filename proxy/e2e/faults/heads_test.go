@@ -13,14 +13,15 @@ import (
 
 // These tests cover rows 46 to 51: malformed heads, hosts, methods, versions and paths.
 
-// only sends text and returns the only answer. The edge must then close the connection.
+// only sends text and returns the response. The edge must send only one response and then close the
+// connection.
 func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	t.Helper()
 	c := e.Dial()
 	_ = c.Send(text)
 	r, err := c.TryReply("POST")
 	if err != nil {
-		return nil // closed without an answer
+		return nil // the connection was closed without an answer
 	}
 	rest, closed := c.Closed(rig.Patience)
 	if !closed {
@@ -81,8 +82,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
-// TestFault46_BareLineEnds checks that a head whose lines end in LF or CR alone is refused at once,
-// before the header timeout. A body may contain such line ends.
+// TestFault46_BareLineEnds checks that a head whose lines end in only LF or only CR is refused
+// before the header timeout. A body may contain these line ends.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -202,7 +203,7 @@ func TestFault48_Methods(t *testing.T) {
 			_ = c.Send(text)
 			r := c.Reply("GET")
 			options := strings.HasPrefix(text, "OPTIONS")
-			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) { // the parser refuses that target first
+			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) { // the parser refuses this target first
 				t.Errorf("status = %d, want %d: %s", r.Status, want, r.Body)
 			}
 			if r.Status != 400 && r.Header.Get("Allow") == "" {
@@ -255,7 +256,7 @@ func TestFault49_Versions(t *testing.T) {
 }
 
 // TestFault49_OtherProtocols checks that bytes that cannot start a request are refused at the first
-// byte, no matter how slowly the following bytes are sent.
+// byte.
 func TestFault49_OtherProtocols(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 5m"})
@@ -300,7 +301,7 @@ func TestFault51_Paths(t *testing.T) {
 				r := c.Reply("POST")
 				switch {
 				case r.Status == 404 || r.Status == 400 || r.Status == 405:
-				case r.Status == 200 && keyed: // the exact path of the endpoint
+				case r.Status == 200 && keyed: // only for the exact path of the endpoint
 				case r.Status == 401 && !keyed:
 				default:
 					t.Errorf("status %d: %s", r.Status, r.Body)

@@ -16,9 +16,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// heldStreams returns how many streams TestFault86_HeldStreams holds: ten thousand in the long
-// form, but no more than the process's descriptors allow. Each stream needs several descriptors,
-// because the process is both its client and its engine.
+// heldStreams returns the number of streams for TestFault86_HeldStreams. It is ten thousand in the
+// long form, but no more than the descriptor limit allows. Each stream needs more than one
+// descriptor, because the process is both client and engine.
 func heldStreams(t *testing.T) int {
 	n := 2000
 	if full(t) {
@@ -34,7 +34,7 @@ func heldStreams(t *testing.T) int {
 }
 
 // TestFault86_HeldStreams checks that thousands of streams from silent engines all complete and are
-// counted, and that the memory for each is bounded.
+// counted, and that the memory for each stream is limited.
 func TestFault86_HeldStreams(t *testing.T) {
 	t.Parallel()
 	streams := heldStreams(t)
@@ -114,7 +114,7 @@ func inParallel(n int, f func(i int)) {
 	group.Wait()
 }
 
-// readUntil reads until the text contains mark, or to the end.
+// readUntil reads until the text contains mark, or until the end.
 func readUntil(r io.Reader, mark string) []byte {
 	var got []byte
 	piece := make([]byte, 2<<10)

@@ -23,10 +23,9 @@ import (
 // These tests cover rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two
 // edges, and thousands of connections.
 
-// TestFault75_ExpiryByTheWallClock checks that a key expires on time in a running program, even on
-// an open connection, and that its running stream continues. (This test cannot step the clock. The
-// tests of proxy/access/limit and upstreams, which pass the time as an argument, check that limits
-// and delays use the monotonic clock.)
+// TestFault75_ExpiryByTheWallClock checks that a key expires on time, even on an open connection,
+// and that its running stream continues. (The tests of proxy/access/limit and upstreams, which pass
+// the time as an argument, check that limits and delays use the monotonic clock.)
 func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	t.Parallel()
 	short, hash, err := auth.NewKey()
@@ -34,7 +33,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := start(t, rig.Setup{})
-	ends := time.Now().Add(10 * time.Second).UTC() // from now, because a start may be slow
+	ends := time.Now().Add(10 * time.Second).UTC() // measured from now, because the start may be slow
 	e.rewrite("\nkeys:\n", "\nkeys:\n  - { id: short, hash: \""+hash+"\", expires: "+ends.Format(time.RFC3339Nano)+" }\n")
 	if status, body := e.Reload(); status != 200 {
 		t.Fatalf("reload = %d %s, want 200", status, body)
@@ -61,8 +60,8 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	}
 }
 
-// TestFault76_LogIsFull checks that a log that is full, hangs, or has lost its reader costs lines
-// but no requests, and does not keep the program from exiting.
+// TestFault76_LogIsFull checks that a log that is full, blocked or closed loses lines, but affects
+// neither requests nor the exit of the program.
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
 	serveAll := func(e *edge) {
@@ -108,7 +107,7 @@ func TestFault76_LogIsFull(t *testing.T) {
 		var clients sync.WaitGroup
 		for range 4 {
 			clients.Go(func() {
-				for range 1500 { // some 3 MB of lines, more than the buffer and the pipe hold
+				for range 1500 { // about 3 MB of lines, more than fits into the buffer and the pipe
 					if r := e.Ask(rig.Chat, `"tokens":1`); r.Status != 200 {
 						t.Errorf("status = %d, want 200", r.Status)
 						return
@@ -123,9 +122,9 @@ func TestFault76_LogIsFull(t *testing.T) {
 	})
 }
 
-// TestFault77_OutOfDescriptors checks that with few descriptors the program accepts only as many
-// clients as it can serve, including the connections to engines. It neither spins nor dies, and
-// logs the limit when it starts.
+// TestFault77_OutOfDescriptors checks that a program with few descriptors accepts only as many
+// clients as it can serve, because connections to engines also need descriptors. It must log this
+// limit when it starts.
 func TestFault77_OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 80; exec "$@"`, "sh"}})
@@ -142,7 +141,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		defer c.Close()
 		crowd = append(crowd, c)
 	}
-	pending := slices.Clone(crowd) // clients that have neither an answer nor an end
+	pending := slices.Clone(crowd) // clients that have received neither an answer nor a close
 	rig.WaitFor(t, rig.Patience, "100 of 150 are turned away", func() bool {
 		pending = slices.DeleteFunc(pending, func(c net.Conn) bool {
 			_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
@@ -161,8 +160,8 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	if n := e.Descriptors(); n >= 80 {
 		t.Errorf("%d descriptors, want fewer than 80", n)
 	}
-	// A client inside is served, whatever happens outside. Those at the door may still take the room of
-	// one that has sent nothing yet, so this one may be a later one.
+	// An accepted client is served. A waiting client may replace a client that has not sent
+	// anything yet, so the served client may be a later one.
 	served := slices.IndexFunc(pending, func(c net.Conn) bool {
 		_ = c.SetDeadline(time.Now().Add(rig.Patience))
 		_, _ = io.WriteString(c, e.Request(rig.Chat.Path, e.Chat("")))
@@ -174,7 +173,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		t.Errorf("none of %d clients inside is served", len(pending))
 	}
 	used, looked := e.ProcessorTime(), time.Now()
-	time.Sleep(500 * time.Millisecond) // time for a busy loop to show
+	time.Sleep(500 * time.Millisecond) // long enough to detect a busy loop
 	if used = e.ProcessorTime() - used; used > time.Since(looked)*3/5 {
 		t.Errorf("it worked for %v of %v", used, time.Since(looked))
 	}
@@ -213,8 +212,7 @@ func orStatus(c *rig.Raw, text string) (int, error) {
 }
 
 // TestFault79_KilledAndRestarted checks that, after a kill -9, the next start serves its first
-// request on the same port, without waiting for a probe. Nothing that the killed process has left
-// behind interferes.
+// request on the same port without waiting for a probe.
 func TestFault79_KilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true})
@@ -263,8 +261,8 @@ func TestFault81_TwoEdges(t *testing.T) {
 	}
 }
 
-// fill opens n streams that last until they are closed, each on its own connection. A connection
-// with a running request is never closed to make room.
+// fill opens n streams, each on a separate connection. A connection with a running request is never
+// closed to make room.
 func (e *edge) fill(n int) (inside []*rig.Stream) {
 	e.T.Helper()
 	e.Client.CloseIdleConnections()
@@ -276,8 +274,8 @@ func (e *edge) fill(n int) (inside []*rig.Stream) {
 	return inside
 }
 
-// TestFault89_TooManyConnections checks that a connection beyond the limit gets an error, that
-// accepted connections are served, and that a closed connection makes room for another.
+// TestFault89_TooManyConnections checks that a connection that exceeds the limit receives an error,
+// and that a closed connection makes room for another.
 func TestFault89_TooManyConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 50", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
@@ -307,7 +305,7 @@ func TestFault89_TooManyConnections(t *testing.T) {
 }
 
 // TestFault89_ConnectionsByTheThousand checks that a flood of short connections, and thousands of
-// idle ones, do not affect other clients and cost little.
+// idle connections, do not affect other clients.
 func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 10m"})
@@ -345,9 +343,8 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	flood.Wait()
 }
 
-// TestFault77_IdleAtTheAdminPort opens connections to the admin port that send no bytes or half a
-// head. That needs no token. These connections neither stop the edge nor keep out clients, engines
-// or the operator.
+// TestFault77_IdleAtTheAdminPort checks that connections to the admin port that send nothing, or
+// only part of a head, affect neither clients, engines nor the operator.
 func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "GET /-/ready HTTP/1.1\r\n"} {
@@ -361,14 +358,15 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				_, _ = io.WriteString(c, said) // the edge may have dropped it already
+				_, _ = io.WriteString(c, said) // the edge may have closed it already
 			}
 			if n := e.Descriptors(); n >= 90 {
 				t.Errorf("%d descriptors, want fewer than 90", n)
 			}
-			// Unread bytes may be a request, so for a moment there may be no connection to drop.
+			// Unread bytes may be a request, so there may briefly be no connection that can be
+			// closed.
 			rig.WaitFor(t, rig.Patience, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
-			for range 5 { // each on its own connection, with another one to the engine
+			for range 5 { // each needs a client connection and a connection to the engine
 				if status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
 					t.Errorf("a client gets %d, %v", status, err)
 				}

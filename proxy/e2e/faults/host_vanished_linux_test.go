@@ -16,8 +16,7 @@ import (
 )
 
 // vanishing is a fake engine on a host that can disappear. The kernel then drops all packets for
-// its sockets before TCP sees them, so no packet is acknowledged, and no connection is refused or
-// reset.
+// its sockets. Packets are not acknowledged, and connections are neither refused nor reset.
 type vanishing struct {
 	*fakeEngine
 	ln *net.TCPListener
@@ -68,8 +67,8 @@ func dropAll(t testing.TB, of syscall.Conn) {
 }
 
 // TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged all bytes. A
-// stream whose content the client has seen ends in good time. Another engine answers each call that
-// has no content yet, even after keep-alives, and even if such calls exceed the retry budget.
+// stream of which the client has already received content must end in time. Every other call must
+// be answered by another engine, even after keep-alives, and even if the retry budget is used up.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{

@@ -14,7 +14,7 @@ import (
 // These tests cover row 50: HTTP/1.0 clients, such as nginx with proxy_pass but no
 // proxy_http_version.
 
-// oldClient converts a request to HTTP/1.0.
+// oldClient converts an HTTP/1.1 request to HTTP/1.0.
 func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
 
 func TestFault50_HTTP10(t *testing.T) {
@@ -47,8 +47,8 @@ func TestFault50_HTTP10(t *testing.T) {
 }
 
 // TestFault50_HTTP10Streams checks that a stream has no chunks and ends with its connection. An
-// HTTP/1.0 client takes any close for the end, so a broken stream ends with its dialect's error and
-// a normal close.
+// HTTP/1.0 client interprets any close as the end, so a broken stream must end with an error in its
+// dialect.
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -71,7 +71,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 					}
 					first, _ := c.In.Peek(c.In.Buffered())
 					head, _, _ := strings.Cut(string(first), "\r\n\r\n")
-					r := c.Reply("POST") // to the end of the connection
+					r := c.Reply("POST") // reads to the end of the connection
 					if !strings.Contains(head, "\r\nConnection: close") || strings.Contains(head, "Transfer-Encoding") ||
 						strings.Contains(head, "Content-Length") || strings.Contains(r.Body, "\r\n") {
 						t.Errorf("head %s, or chunks in %.200q", head, r.Body)

@@ -20,10 +20,10 @@ import (
 
 // These tests cover rows 80 to 84: engines that are all down, shared, slow or full.
 
-// endless makes an answer that lasts until one side disconnects.
+// endless makes the simulator send an answer that lasts until one side disconnects.
 const endless = `"tokens":100000,"delay_ms":20`
 
-// hold opens n streams that last until release is called, and returns when all have begun.
+// hold opens n streams that last until release is called, and waits until all have begun.
 func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	e.T.Helper()
 	var all []*rig.Stream
@@ -57,7 +57,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 			after[r.Header.Get("Retry-After")] = true
 			took = append(took, r.Took)
 		}
-		if least := slices.Min(took); least > 50*time.Millisecond+begun.Step() { // a systematic wait would be in each of them
+		if least := slices.Min(took); least > 50*time.Millisecond+begun.Step() { // a systematic wait would affect all of them
 			e.T.Errorf("all refusals take more than %v", least)
 		}
 		if len(after) < 2 {
@@ -80,12 +80,12 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		if back > 6*time.Second+rig.Grace {
 			e.T.Errorf("back after %v", back)
 		}
-		// One probe finds each engine healthy; health, models and load are requested together.
+		// A single probe finds each engine healthy. A probe requests health, models and load.
 		if n := e.Engines[0].Stats().Probes + e.Engines[1].Stats().Probes - probes; n > 20+10*int64(back/time.Second) {
 			e.T.Errorf("%d probe requests until the first answer", n)
 		}
 	})
-	t.Run("slow start", func(t *testing.T) { // a recovered engine does not get all calls at once
+	t.Run("slow start", func(t *testing.T) { // a recovered engine does not receive all calls immediately
 		t.Parallel()
 		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
 		e.retire(0)
@@ -99,8 +99,8 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
 		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer more()
-		// At first the recovered engine counts as a quarter full, ten of forty, and less and less for
-		// three seconds; the other engine has six calls.
+		// At first, the recovered engine counts as a quarter full (ten of forty). This share
+		// decreases for three seconds. The other engine has six calls.
 		if n := e.Engines[0].Stats().Running; n != 0 && time.Since(back) < time.Second {
 			t.Errorf("%d of the first three went to the engine that was away, which was idle and cold", n)
 		}
@@ -124,8 +124,8 @@ func TestFault81_TwoProxies(t *testing.T) {
 	}
 }
 
-// TestFault82_SlowUnderLoad checks that a slow engine gets fewer calls but is never taken out for
-// being slow, and that an engine whose calls time out is taken out.
+// TestFault82_SlowUnderLoad checks that a slow engine receives fewer calls but stays in service,
+// and that an engine whose calls time out is taken out of service.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -178,7 +178,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 					late++
 				}
 			}
-			if late > 8 { // a failure counts as load, so the engine is picked less often after each one
+			if late > 8 { // a failure counts as load, so the engine is chosen less often after each failure
 				e.T.Errorf("%d of 40 calls went to an engine that does not answer", late)
 			}
 		})
@@ -203,7 +203,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 				took = append(took, r.Took)
 			}
 			slices.Sort(took)
-			if took[10] > time.Second+begun.Step() { // at once, without a wait
+			if took[10] > time.Second+begun.Step() { // immediately, without a wait
 				e.T.Errorf("half of the refusals take more than %v", took[10])
 			}
 			e.Post(w.Path, w.Body("other", rig.Prompt, "")).Text(w)
@@ -243,7 +243,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			if len(meta) != len(want) || !strings.Contains(got.Message, "2 active of 2") {
 				e.T.Errorf("metadata %s, message %q", got.Metadata, got.Message)
 			}
-			e.Ask(w, "").Text(w) // text has its own pool
+			e.Ask(w, "").Text(w) // text has a separate pool
 			release()
 			rig.WaitFor(e.T, rig.Patience, "the slots are free", func() bool { return e.Post(w.Path, look(w, "")).Status == 200 })
 		})
@@ -305,11 +305,10 @@ func look(w rig.Way, control string) string {
 	}
 }
 
-// TestFault84_TenTimesCapacity checks that with ten times as many clients as slots the engine does
-// as much work as with one client per slot, and that the other clients are refused at once.
-// Clients, edge and engine share a few processors with other work on the machine. Therefore the
-// test is not parallel, one of three rounds must pass, and the limit on the slowest refusals is
-// generous.
+// TestFault84_TenTimesCapacity checks that, with ten clients per slot, the engine does as much work
+// as with one client per slot, and that the other clients are refused immediately. Clients, edge
+// and engine share a few processors, so the test is not parallel, and only one of three rounds must
+// pass.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
 	const work = `"tokens":1,"ttft_ms":100`
@@ -340,8 +339,8 @@ func TestFault84_TenTimesCapacity(t *testing.T) {
 }
 
 // load runs clients for a while and returns how many requests were served, and the sorted times of
-// refusals. A refused client waits a moment, so that the load is many times the engine's capacity,
-// but not as high as the machine can make it.
+// refusals. A refused client pauses, so that the load is many times the engine's capacity but does
+// not overload the machine.
 func (e *edge) load(w rig.Way, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -370,15 +369,15 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 	return served, refusals
 }
 
-// TestFault90_RequestThatKills sends a request that crashes engines. It takes down two engines, and
-// no third one while those are down, no matter how often the client repeats the request. Other
-// requests are served, and once an engine is back the request is sent again.
+// TestFault90_RequestThatKills sends a request that crashes engines. However often the client
+// repeats the request, it may take down only two engines at a time. Other requests must be served.
+// When an engine has recovered, the edge must send the request again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
-		kill := func() { // kills an engine that has read the deadly request
+		kill := func() { // kills an engine that has read the request
 			for i, engine := range e.Engines {
 				if engine.Stats().Faults > 0 && !killed[i] {
 					killed[i] = true

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOwnBodyLimits checks that the smaller of the file's and the key's body limits applies. A
-// larger body is refused before it has been received, in the endpoint's dialect.
+// TestOwnBodyLimits checks that the lower of the body limits of the file and the key applies, and
+// that a larger body is refused in the endpoint's dialect before it has been received.
 func TestOwnBodyLimits(t *testing.T) {
 	t.Parallel()
 	const wide = "a-key-without-limits-of-its-own"
@@ -47,7 +47,7 @@ models:
 		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
 		c = p.Dial()
 		_ = c.Send(p.Head("POST", w.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
-		_ = c.Sendf("1010\r\n%s\r\n", of(w, "sim", 0x1010)) // without an end
+		_ = c.Sendf("1010\r\n%s\r\n", of(w, "sim", 0x1010)) // without the end of the body
 		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
 
 		p.Post(w.Path, of(w, "sim", 4096)).WantStatus(200)

@@ -11,11 +11,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault87_LongPrefills sends a thousand long prompts at once to engines that are then silent
-// for some time. As many calls as there is room for are answered completely, the others are refused
-// at once and cleanly, no engine counts as stalled, and memory is bounded. Without PENSTOCK_FULL=1
-// the test sends sixty prompts, with less memory, because two busy processors can send so many
-// before a refused client times out.
+// TestFault87_LongPrefills sends a thousand long prompts to engines that are then silent. As many
+// calls as fit must be answered completely, and the others must be refused immediately. No engine
+// may count as stalled, and memory must be limited. If PENSTOCK_FULL is not set, the test sends
+// sixty prompts with less memory.
 func TestFault87_LongPrefills(t *testing.T) {
 	prompts, limit, silence := 60, "80MiB", "15s"
 	if os.Getenv("PENSTOCK_FULL") != "" {

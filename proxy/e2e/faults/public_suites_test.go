@@ -9,9 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These are the cases of two public suites for HTTP/1.1 servers, as data: h1spec (33 cases) and those
-// of Http11Probe that demand a refusal and that TestFault44_Framing does not have. Both suites expect
-// an echo of each POST at "/"; here a valid POST is a chat completion instead.
+// These are the cases of two public suites for HTTP/1.1 servers: all 33 cases of h1spec, and the
+// cases of Http11Probe that require a refusal and are not in TestFault44_Framing. Both suites
+// expect an echo of each POST at "/". Here a valid POST is a chat completion instead.
 
 // TestPublic_H1SpecFragments checks that the edge waits for the remaining bytes after each fragment
 // of a request.
@@ -77,7 +77,8 @@ func TestPublic_H1SpecAnswers(t *testing.T) {
 	}
 }
 
-// TestPublic_Http11Probe checks what Http11Probe demands of heads, with the statuses that it lists.
+// TestPublic_Http11Probe checks what Http11Probe requires of heads, with the statuses that it
+// lists.
 func TestPublic_Http11Probe(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -135,8 +136,8 @@ func TestPublic_Http11Probe(t *testing.T) {
 	}
 }
 
-// wantStatuses sends a request and checks the status of its answer, and that a refusal of the head
-// ends the connection without another answer.
+// wantStatuses sends a request and checks the status of its response. A refusal of the head must
+// end the connection.
 func wantStatuses(t *testing.T, e *edge, request string, want []int) {
 	t.Helper()
 	c := e.Dial()

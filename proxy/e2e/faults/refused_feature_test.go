@@ -16,17 +16,17 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 26 for a single engine that was started without a flag, and refuses
-// requests that the model's other engines answer.
+// These tests cover row 26 for a single engine that was started without a flag and therefore
+// refuses requests that the model's other engines answer.
 
 const chatPath = "/v1/chat/completions"
 
-// refuser is a proxy of a simulated engine that refuses some requests.
+// refuser is a proxy in front of a simulated engine. It refuses some requests.
 type refuser struct {
 	url     string
-	refused atomic.Int64 // requests that it has refused
-	passed  atomic.Int64 // requests that it has answered
-	off     atomic.Bool  // it refuses no request
+	refused atomic.Int64 // number of refused requests
+	passed  atomic.Int64 // number of answered requests
+	off     atomic.Bool  // if true, it refuses no requests
 }
 
 // noParser is the error of a vLLM that was started without the flags for tools.
@@ -66,7 +66,7 @@ func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
 
-// besides returns a setup of refusing engines and working ones.
+// besides returns a setup with refusing and working engines.
 func besides(good int, bad ...*refuser) rig.Setup {
 	s := rig.Setup{Model: "policy: round_robin", Upstream: rig.QuietProbes}
 	for range good {
@@ -78,8 +78,8 @@ func besides(good int, bad ...*refuser) rig.Setup {
 	return s
 }
 
-// vllmConfig returns a configuration of a refuser and good engines with vLLM's profile, which knows
-// the flag.
+// vllmConfig returns a configuration with a refuser and working engines. They have vLLM's profile,
+// which knows the flag.
 func vllmConfig(refuser string, good int) string {
 	upstreams, deployments := fmt.Sprintf("  - { name: fake-0, url: %q, engine: vllm, %s }\n", refuser, rig.QuietProbes), "{ upstream: fake-0 }"
 	for i := range good {
@@ -90,8 +90,9 @@ func vllmConfig(refuser string, good int) string {
 		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
 }
 
-// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. Only the refusing engine
-// loses that feature, and it loses no other feature. The operator learns which flag is missing.
+// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. Only the refusing engine may
+// lose this feature, and it may lose no other feature. The operator must learn which flag is
+// missing.
 func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []int{2, 4} {
@@ -141,8 +142,8 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneBodyProvesNothing checks that a single refused request takes no feature from the
-// engine, no matter how often it is sent.
+// TestFault26_OneBodyProvesNothing checks that repeating a single refused request does not remove a
+// feature from the engine.
 func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
@@ -155,8 +156,8 @@ func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	}
 }
 
-// TestFault26_AllRefuseAFeature checks that if every engine refuses, none loses the feature, the
-// client gets the refusal, and few calls are sent twice.
+// TestFault26_AllRefuseAFeature checks that, if every engine refuses, no engine loses the feature,
+// the client receives the refusal, and only a few calls are sent twice.
 func TestFault26_AllRefuseAFeature(t *testing.T) {
 	t.Parallel()
 	a, b := startRefuser(t, 400, noParser, hasTools), startRefuser(t, 400, noParser, hasTools)
@@ -203,8 +204,8 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestFault26_OneEngineDeniesItsModel tests an engine that lists a model but answers that it does
-// not have it. The other engine answers the clients, even if the retry budget is used up.
+// TestFault26_OneEngineDeniesItsModel checks an engine that lists a model but refuses calls to it.
+// The other engine must answer the clients, even if the retry budget is used up.
 func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	t.Parallel()
 	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
@@ -218,9 +219,9 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	}
 }
 
-// TestFault26_TheLastEngineIsAsked checks that calls go to the engine that lacks the feature once
-// the other engines are gone, because its refusal says more than "no engine". The feature is tried
-// there again once the engine may have been restarted.
+// TestFault26_TheLastEngineIsAsked checks that calls go to the engine that lacks the feature if
+// there is no other engine, because the engine's refusal says more than "no engine". The edge must
+// try the feature again after the engine may have been restarted.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

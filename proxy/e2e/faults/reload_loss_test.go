@@ -18,18 +18,19 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Reloads never lose requests, no matter how the file is replaced. PENSTOCK_FULL=1 runs the full
-// length: fifty reloads a second apart, and a minute of reloads without a pause.
+// These tests check that reloads never lose requests, however the file is replaced. With
+// PENSTOCK_FULL=1 they run fifty reloads at intervals of a second, and a minute of reloads without
+// a pause.
 
-// full reports whether to run the long form, and logs which form runs.
+// full reports whether to run the long form of a test, and logs the form.
 func full(t testing.TB) bool {
 	on := os.Getenv("PENSTOCK_FULL") != ""
 	t.Logf("full length: %v (PENSTOCK_FULL=1 plays it)", on)
 	return on
 }
 
-// rewriting is an edge whose configuration is rewritten again and again. The variants differ in
-// upstreams, weights, limits, aliases and policies, so every reload has a change.
+// rewriting is an edge whose configuration is rewritten repeatedly. The variants differ in
+// upstreams, weights, limits, aliases and policies.
 type rewriting struct {
 	*edge
 	n int
@@ -65,7 +66,6 @@ models:
 `, 20+n%5, 1_000_000+n, strings.Join(ups, "\n"), n, policy, strings.Join(deployments, ", "))
 }
 
-// next returns the text of the next variant.
 func (r *rewriting) next() string {
 	r.n++
 	head, _, _ := strings.Cut(r.Text, "\ntimeouts:")
@@ -78,7 +78,6 @@ func (r *rewriting) next() string {
 	return head + strings.ReplaceAll(text, "{{hash}}", hash)
 }
 
-// applied waits until variant n of the configuration is in use.
 func (r *rewriting) applied() {
 	r.T.Helper()
 	name := fmt.Sprintf("variant-%d", r.n)
@@ -90,19 +89,19 @@ func (r *rewriting) applied() {
 
 // replacements are the ways in which a configuration file is replaced.
 var replacements = map[string]func(t testing.TB, r *rewriting, text string){
-	"editor save": func(t testing.TB, r *rewriting, text string) { // as vim does: the old file becomes the backup
+	"editor save": func(t testing.TB, r *rewriting, text string) { // like vim: the old file becomes the backup
 		must(t, os.Rename(r.Path, r.Path+"~"))
 		must(t, os.WriteFile(r.Path, []byte(text), 0o600))
 		must(t, os.Remove(r.Path+"~"))
 	},
 	"rename over": func(_ testing.TB, r *rewriting, text string) { r.Write(filepath.Base(r.Path), text) },
-	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // as the kubelet does
+	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // like the kubelet
 		dir := filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n))
 		must(t, os.Mkdir(dir, 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
 		must(t, os.Symlink(filepath.Base(dir), filepath.Join(r.Dir, "..data_tmp")))
 		must(t, os.Rename(filepath.Join(r.Dir, "..data_tmp"), filepath.Join(r.Dir, "..data")))
-		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time
+		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // only the first time
 			must(t, os.Symlink(filepath.Join("..data", filepath.Base(r.Path)), r.Path+".link"))
 			must(t, os.Rename(r.Path+".link", r.Path))
 		}
@@ -128,8 +127,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestFault68_Replaced replaces the file in every way, repeatedly and under traffic. Nothing is
-// lost.
+// TestFault68_Replaced replaces the file in every way, repeatedly and under traffic. It checks that
+// no request is lost.
 func TestFault68_Replaced(t *testing.T) {
 	t.Parallel()
 	for name, replace := range replacements {
@@ -148,7 +147,7 @@ func TestFault68_Replaced(t *testing.T) {
 				time.Sleep(pause - time.Since(begun))
 			}
 			tr.wantNothingLost()
-			empty := 0 // readings of a file that has been truncated and not yet written
+			empty := 0 // number of times that the edge read a file that was truncated but not yet written
 			if name == "in place" {
 				empty = strings.Count(r.Log.String(), "the file is empty")
 			}
@@ -162,8 +161,8 @@ func TestFault68_Replaced(t *testing.T) {
 	}
 }
 
-// TestFault73_ReloadStorm checks that reloads without a pause, with files replaced in all ways at
-// the same time, lose no request, and that the newest file is in use at the end.
+// TestFault73_ReloadStorm checks that reloads without a pause lose no request, and that the newest
+// file is in use at the end.
 func TestFault73_ReloadStorm(t *testing.T) {
 	t.Parallel()
 	length := 3 * time.Second
@@ -186,7 +185,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 		}
 	})
 	reloads := 0
-	const enough = 10 // a busy machine may need longer than the planned time
+	const enough = 10 // a busy machine may need more time than planned
 	for begun := time.Now(); time.Since(begun) < length || reloads < enough && time.Since(begun) < length+rig.Patience; reloads++ {
 		replacements["POST"](t, r, r.next())
 	}
@@ -200,15 +199,14 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	}
 }
 
-// TestReloadsLeakNothing checks that after hundreds of reloads the edge holds no more than after
-// the first ones.
+// TestReloadsLeakNothing checks that hundreds of reloads leak nothing.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
 	if raced.On {
 		times, looks = 100, 20
 	}
-	r := startRewriting(t, "", "env", "GOGC=100") // otherwise up to 64 MiB of garbage may stay
+	r := startRewriting(t, "", "env", "GOGC=100") // otherwise up to 64 MiB of garbage may remain
 	post := func(n int) {
 		for range n {
 			replacements["POST"](t, r, r.next())
@@ -245,7 +243,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 }
 
 // TestReloadLarge checks that a reload of 1,000 keys and 200 upstreams hardly delays requests,
-// compared with the time before it.
+// compared with the time before the reload.
 func TestReloadLarge(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
 	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]

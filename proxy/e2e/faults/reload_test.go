@@ -35,7 +35,7 @@ type reloaded struct {
 	}
 }
 
-// askReload reloads with further parameters, such as "?force=true".
+// askReload requests a reload. query contains parameters, for example "?force=true".
 func (e *edge) askReload(query string) (r reloaded, status int) {
 	e.T.Helper()
 	res := e.Fetch("POST", e.Admin+"/-/reload"+query)
@@ -45,7 +45,7 @@ func (e *edge) askReload(query string) (r reloaded, status int) {
 	return r, res.Status
 }
 
-// rewrite replaces one piece of the configuration by another.
+// rewrite replaces a piece of the configuration with another.
 func (e *edge) rewrite(old, next string) {
 	e.T.Helper()
 	text, err := os.ReadFile(e.Path)
@@ -56,8 +56,8 @@ func (e *edge) rewrite(old, next string) {
 	e.Write(filepath.Base(e.Path), strings.Replace(string(text), old, next, 1))
 }
 
-// apply replaces one piece of the configuration and reloads it. On a slow machine the watcher of
-// the file reloads it first, and the answer reports no change.
+// apply replaces one piece of the configuration and reloads it. On a slow machine the watcher
+// reloads the file first, and the response then reports no change.
 func (e *edge) apply(old, next string) reloaded {
 	e.T.Helper()
 	version := e.Status().Version
@@ -69,9 +69,9 @@ func (e *edge) apply(old, next string) reloaded {
 	return r
 }
 
-// TestFault66_InvalidOnReload checks that an invalid file leaves the configuration in use
-// unchanged. The answer, the log and the state page name the mistake's position, and a metric
-// counts the failure.
+// TestFault66_InvalidOnReload checks that an invalid file leaves the running configuration
+// unchanged. The response, the log and the state page name the position of the mistake, and a
+// metric counts the failure.
 func TestFault66_InvalidOnReload(t *testing.T) {
 	t.Parallel()
 	otherKey := auth.Hash("another key of the tests")
@@ -153,8 +153,8 @@ func (e *edge) tear(behind string) {
 	must(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
 }
 
-// TestFault66_NoPermission tests a file without read permission. Root can read it anyway unless it
-// has dropped its capabilities.
+// TestFault66_NoPermission checks a file without read permission. Root can read it nevertheless,
+// unless the process has dropped its capabilities.
 func TestFault66_NoPermission(t *testing.T) {
 	t.Parallel()
 	var under []string
@@ -172,8 +172,8 @@ func TestFault66_NoPermission(t *testing.T) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault67_PartialWrite checks that a file that is written in pieces, with pauses in bad places,
-// is reported once for each pause, and applied once the file is complete.
+// TestFault67_PartialWrite checks that a file that is written in pieces is reported once for each
+// pause and applied when it is complete.
 func TestFault67_PartialWrite(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -188,7 +188,7 @@ func TestFault67_PartialWrite(t *testing.T) {
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
-	slow := time.Since(begun) > 500*time.Millisecond // so that the watcher may have seen it twice
+	slow := time.Since(begun) > 500*time.Millisecond // the watcher may have seen the file twice
 	reports := func() float64 { return e.Metric("penstock_reloads_total", `result="bad"`) }
 	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return reports() > 0 })
 	if slow {
@@ -205,9 +205,9 @@ func TestFault67_PartialWrite(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
 }
 
-// TestFault68_Unchanged checks that the same file, or a file without a relevant difference, is
-// reported as unchanged and does not make a new version. An edit and a signal for the same edit
-// cause one reload.
+// TestFault68_Unchanged checks that a file without a relevant difference is reported as unchanged
+// and does not create a new version. An edit and a signal for the same edit must cause only one
+// reload.
 func TestFault68_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -226,7 +226,7 @@ func TestFault68_Unchanged(t *testing.T) {
 	e.rewrite("id: sim,", "id: sim, aliases: [edited],")
 	e.Signal(syscall.SIGHUP)
 	rig.WaitFor(t, rig.Patience, "the edit is in use", func() bool { return e.Status().Version > version })
-	time.Sleep(time.Second) // by now the watcher has also seen the edit
+	time.Sleep(time.Second) // long enough for the watcher to see the edit
 	if v := e.Status().Version; v != version+1 {
 		t.Errorf("version %d after %d and one edit", v, version)
 	}
@@ -235,11 +235,11 @@ func TestFault68_Unchanged(t *testing.T) {
 	}
 }
 
-// TestFault69_RestartOnly checks that, until the restart, the answer to every reload names the
-// settings that a running process cannot change. The other settings are applied.
+// TestFault69_RestartOnly checks that the response to every reload names the changed settings that
+// require a restart, and that the other settings are applied.
 func TestFault69_RestartOnly(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
+	e := start(t, rig.Setup{Untidy: true}) // not every call has an access line
 	e.rewrite("log: { level: debug }", "log: { level: error, format: console }")
 	e.rewrite("id: sim,", "id: sim, aliases: [moved],")
 	r, status := e.askReload("") // the watcher may already have applied the change
@@ -259,8 +259,8 @@ func TestFault69_RestartOnly(t *testing.T) {
 	}
 }
 
-// TestReloadCapacity checks that a reload's effect on every model's slots is announced before the
-// reload, and happens as announced.
+// TestReloadCapacity checks that a dry run reports the effect of a reload on the slots of every
+// model.
 func TestReloadCapacity(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}, {}}, Upstream: "concurrency: 16", Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})

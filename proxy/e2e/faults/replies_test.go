@@ -14,19 +14,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 87 in the other direction: bytes from engines are bounded like bytes from
+// These tests cover row 87 in the other direction: bytes from engines are limited like bytes from
 // clients.
 
 // others are models whose answers are passed on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
-// gibi sets a memory limit of 4 GiB, whatever the machine's memory. 1 % of it is 41 MiB.
+// gibi sets a memory limit of 4 GiB. 1 % of it is 41 MiB.
 var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
-// wantPeak calls WantPeak. It does nothing under the race detector, which multiplies the use of
-// memory.
+// wantPeak does nothing under the race detector, which multiplies the use of memory.
 func (e *edge) wantPeak(limit int64) {
 	if !raced.On {
 		e.WantPeak(limit)
@@ -83,8 +82,8 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
-// TestFault87_StreamEnd tests a Responses stream. Such a stream repeats its complete text at the
-// end. If there is no memory for the text, the stream ends with a failure that the client sees.
+// TestFault87_StreamEnd tests a Responses stream, which repeats its complete text at the end. If
+// there is no memory for the text, the stream ends with a failure that the client sees.
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
@@ -106,7 +105,7 @@ func TestFault87_StreamEnd(t *testing.T) {
 	}
 }
 
-// TestFault87_ErrorBodies checks that engines' error bodies are read up to a bound, and parsed as
+// TestFault87_ErrorBodies checks that engines' error bodies are read up to a limit, and parsed as
 // far as they were read.
 func TestFault87_ErrorBodies(t *testing.T) {
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
@@ -128,7 +127,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.wantPeak(80 << 20)
 }
 
-// TestFault87_RepliesNotRead checks that clients that do not read hold no more memory than the
+// TestFault87_RepliesNotRead checks that clients that do not read use no more memory than the
 // limit, and that their engines have to wait.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
@@ -159,8 +158,8 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 }
 
 // TestFault87_StreamEvents checks that large stream events and assembled texts count against the
-// reply memory. A call that finds no memory gets an error in the stream, or a status if no bytes
-// have been sent.
+// reply memory. A call without memory receives an error in the stream, or a status if no bytes have
+// been sent.
 func TestFault87_StreamEvents(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
 		e.fault("huge-event=6000000;at=3")
@@ -213,8 +212,8 @@ func TestFault87_PassedOn(t *testing.T) {
 		t.Errorf("the log says %+v", l)
 	}
 	e.Engines[0].SetFault()
-	// A client that cannot distinguish a broken answer from a complete one gets a buffered answer, if
-	// there is enough memory.
+	// A client that cannot distinguish a broken answer from a complete one receives a buffered
+	// answer, if there is enough memory.
 	c := e.Dial()
 	body := `{"model":"vectors","input":"a"}`
 	old := func() string {

@@ -21,9 +21,8 @@ func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more
 	return e, key, line
 }
 
-// TestFault70_KeyRevoked checks that a change of the keys_file takes effect within a second, and
-// for new requests at once. Streams of a revoked key finish, or are aborted if the operator has
-// configured that.
+// TestFault70_KeyRevoked checks that a change of the keys_file takes effect within a second.
+// Streams of a revoked key finish, or are aborted if the operator has configured that.
 func TestFault70_KeyRevoked(t *testing.T) {
 	t.Parallel()
 	none := "keys: []\n"
@@ -48,7 +47,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			e, key, line := withKeysFile(t, row.top)
 			header := "Authorization: Bearer " + key
 			length := `"tokens":200,"delay_ms":20`
-			if row.cut { // it must still run when the change counts
+			if row.cut { // it must still run when the change takes effect
 				length = endless
 			}
 			own, other := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, length), header),
@@ -81,7 +80,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			if cut := strings.Contains(e.Log.String(), `"revoked"`); cut != row.cut {
 				t.Errorf("the log speaks of a revoked call: %v", cut)
 			}
-			// Then the key is added back.
+			// Then the key is added again.
 			if !strings.HasPrefix(name, "still good") {
 				e.Write("keys.yaml", line(""))
 				rig.WaitFor(t, rig.Patience, "the key is good again", func() bool {
@@ -120,8 +119,8 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
-// TestFault70_LastKeyRevoked checks that even the last key can be revoked, by a keys_file that
-// explicitly has no keys, and that half a file is ignored.
+// TestFault70_LastKeyRevoked checks that even the last key can be revoked by a keys_file without
+// keys, and that a truncated file is ignored.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `

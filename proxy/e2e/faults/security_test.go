@@ -18,9 +18,9 @@ import (
 
 // These tests check the security rules that are not rows of the matrix: keys, credentials, the
 // admin listener, TLS, limits, CORS, and fuzz targets. The end of every test searches headers, logs
-// and metrics for secrets; row 64 checks that images are not fetched.
+// and metrics for secrets.
 
-// TestSecurity1_Keys checks a key's form and where the key is stored, and that a configuration must
+// TestSecurity1_Keys checks a key's format and where it is stored, and that a configuration must
 // not contain a plain key.
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
@@ -58,8 +58,8 @@ func TestSecurity1_Keys(t *testing.T) {
 	}
 }
 
-// TestSecurity1_RefusedKeysLookAlike checks that unknown, expired and inactive keys get the same
-// text and the same headers, except for the request id and the date.
+// TestSecurity1_RefusedKeysLookAlike checks that unknown, expired and inactive keys receive the
+// same response, except for the request id and the date.
 func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 	t.Parallel()
 	expired, expiredHash, err := auth.NewKey()
@@ -90,7 +90,7 @@ func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 }
 
 // TestSecurity5_Admin checks that the operator's listener refuses pages in a browser and, off
-// loopback, requests without the token. The listener serves exact paths only, and no profiles.
+// loopback, requests without the token. The listener serves exact paths only.
 func TestSecurity5_Admin(t *testing.T) {
 	t.Parallel()
 	const token = "an-admin-token-of-the-tests"
@@ -220,7 +220,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestSecurity7_TLS checks that TLS is at least 1.2 and only carries HTTP/1.1, that the handshake
+// TestSecurity7_TLS checks that TLS is at least 1.2 and only has HTTP/1.1, that the handshake
 // counts against the header timeout, and that the rules for heads also apply within TLS.
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
@@ -301,8 +301,8 @@ func TestSecurity7_InsecureIsReported(t *testing.T) {
 }
 
 // TestSecurity8_AllLimited checks that every limit has a default, and that neither zero nor a
-// negative number switches a limit off. Zero for first_event and idle makes them depend on the
-// engine's progress, with ceilings: see TestSilenceHasACeiling in package attempt.
+// negative number disables a limit. Zero for first_event and idle makes them depend on the engine's
+// progress, with maxima: see TestSilenceHasACeiling in package attempt.
 func TestSecurity8_AllLimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -362,9 +362,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestFault93_CrossOrigin covers row 93 and rule 10. It checks that a page may read an answer only
-// if its origin is listed. The header then names that origin, not a star, and never allows
-// credentials. If the operator lists a star, the star is sent, without allowing credentials.
+// TestFault93_CrossOrigin covers row 93 and rule 10. A page may read a response only if its origin
+// is listed. The header then names that origin, not a star, and never allows credentials. A listed
+// star is sent without allowing credentials.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"

@@ -27,10 +27,10 @@ import (
 // soakFor is how long TestSoak runs.
 var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
 
-// TestSoak loads the program for a long time, with all kinds of work at once. It uses all dialects
-// and endpoints, clients that disconnect in every phase or send half a request, and engines that
-// fail in every way and die. It reloads every second, and every fourth reload has an invalid file.
-// At the end no slot, goroutine or descriptor may have leaked, and memory must not have grown.
+// TestSoak loads the program for a long time, with all kinds of work at the same time: all dialects
+// and endpoints, clients that disconnect in every phase, and engines that fail in every way. It
+// reloads every second, and every fourth reload has an invalid file. At the end no slot, goroutine
+// or descriptor may have leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -118,8 +118,8 @@ type soak struct {
 // books holds the numbers of resources that an idle program has.
 type books struct{ goroutines, descriptors int }
 
-// like reports whether two counts are equal, except for changes that happen by themselves: a probe,
-// a timer, an engine's keep-alive connection.
+// like reports whether two counts are equal, except for a probe, a timer, or an engine's keep-alive
+// connection.
 func (b books) like(other books) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }
@@ -143,8 +143,8 @@ func (s *soak) operate(length time.Duration) {
 		}
 		s.e.Write("penstock.yaml", text)
 		status, body := s.e.Reload()
-		// A reload that leaves a model with only dead engines is refused, and its engines may be down
-		// just now.
+		// A reload that leaves a model with only dead engines is refused, and its engines may be
+		// down now.
 		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
 			s.e.T.Errorf("reload %d = %d %s, want %d", i, status, body, want)
 		}
@@ -155,7 +155,7 @@ func (s *soak) operate(length time.Duration) {
 	}
 }
 
-// spoil gives an engine one fault after the other, with healthy times in between.
+// spoil gives an engine one fault after another, with healthy periods in between.
 func (s *soak) spoil(engine *sim.Engine) {
 	faults := []sim.Fault{
 		{Spec: "refuse", Path: "*"},
@@ -254,7 +254,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// half sends a part of a request, and then disconnects or waits for the answer.
+// half sends a part of a request, and then disconnects or waits for the response.
 func (s *soak) half(w rig.Way) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *soak) half(w rig.Way) {
 	s.note("half", nil)
 }
 
-// upload sends a form. Every third form is cut.
+// upload sends a form. Every third form is truncated.
 func (s *soak) upload() {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStoppedEdge checks that an edge that was stopped for longer than its timeouts (SIGSTOP, a
-// frozen machine) passes on the answers that reached its sockets meanwhile.
+// TestStoppedEdge checks that an edge that was suspended for longer than its timeouts passes on the
+// answers that reached its sockets meanwhile.
 func TestStoppedEdge(t *testing.T) {
 	t.Parallel()
 	const answer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`

@@ -10,8 +10,7 @@ import (
 )
 
 // These tests cover rows 12 to 17: engine faults after the client has received a stream's first
-// bytes. The client gets the received bytes, followed by the dialect's error, and the call is not
-// sent again.
+// bytes. The dialect's error follows these bytes, and the call is not sent again.
 
 // broken runs a fault in a stream of every dialect and checks the outcome at the client, at the
 // engines, in the log and in the metrics.
@@ -19,7 +18,7 @@ func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
 		s.Upstream = rig.QuietProbes
-		s.Engines = rig.Two() // the second engine must not get the call
+		s.Engines = rig.Two() // the second engine must not receive the call
 		inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 			e.fault(spec)
 			e.Ask(w, `"tokens":12`).WantBroken(w, code)
@@ -88,7 +87,7 @@ func TestFault14_NoDone(t *testing.T) {
 				if text := r.Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
-				r.Within(6 * time.Second) // usage and [DONE] get two seconds
+				r.Within(6 * time.Second) // usage and [DONE] have two seconds
 				rig.WaitFor(t, rig.Patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
 			})
 		}

@@ -18,15 +18,13 @@ import (
 )
 
 // traffic simulates clients while an operator works on the edge: requests on keep-alive
-// connections, requests on new connections, and long streams. It has its own HTTP client, because
-// an HTTP library would repeat a request that was lost on a keep-alive connection, and the tests
-// search for lost requests.
+// connections, requests on new connections, and long streams. An HTTP library would repeat a
+// request that was lost on a keep-alive connection, so traffic has its own client.
 type traffic struct {
 	t    testing.TB
 	addr func() string // where to connect now
 	key  string
-	// mayRefuse allows refused connections, as when the edge has closed its port. No other failure is
-	// allowed.
+	// mayRefuse allows refused connections, as after the edge has closed its port.
 	mayRefuse atomic.Bool
 
 	stop    chan struct{}
@@ -40,13 +38,12 @@ type traffic struct {
 	latency []time.Duration // of plain requests
 }
 
-// mix is how many clients of each kind there are.
 type mix struct{ kept, fresh, streams int }
 
 // usual is the mix that most tests use.
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive starts the traffic. The traffic stops with end, or at the end of the test.
+// drive starts the traffic, which stops with end or at the end of the test.
 func drive(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
@@ -88,8 +85,7 @@ func (tr *traffic) wantNothingLost() {
 	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
-// client simulates one client that sends requests repeatedly, either on one connection as long as
-// it is open, or on a new one each time.
+// client sends requests repeatedly, either on one connection or on a new one each time.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",

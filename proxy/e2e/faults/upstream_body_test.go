@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 9, 10, 20, 21 and 23: bodies that drip, end too soon, never end, or are
+// These tests cover rows 9, 10, 20, 21 and 23: bodies that drip, end too early, never end, or are
 // not an answer.
 
 func TestFault09_BodyDripsOrStalls(t *testing.T) {

@@ -10,9 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault71_UpstreamRemoved checks that an upstream removed from the file gets no new calls,
-// finishes its running calls, and is no longer probed. When the upstream is added again, it has its
-// old state.
+// TestFault71_UpstreamRemoved checks that a removed upstream receives no new calls, finishes its
+// running calls, and is no longer probed. When the upstream is added again, it has its old state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
@@ -63,8 +62,8 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	}
 }
 
-// TestFault71_Added checks that an upstream added to the file is probed before it gets a call, even
-// if its engine answers slowly. A dead engine gets no call.
+// TestFault71_Added checks that an added upstream is probed before it receives a call. A dead
+// engine receives no call.
 func TestFault71_Added(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -94,8 +93,8 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault71_StateCarriesOver checks that an upstream, a key and a model keep their state in a
-// reload as long as their names stay.
+// TestFault71_StateCarriesOver checks that an upstream, a key and a model with unchanged names
+// preserve their state in a reload.
 func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 			held = append(held, s)
 		}
 		e.apply("id: sim,", "id: sim, policy: two_choices,")
-		e.Ask(rig.Chat, "").WantStatus(429) // both slots are still taken
+		e.Ask(rig.Chat, "").WantStatus(429) // both slots are still in use
 		for _, s := range held {
 			if !whole(s) {
 				t.Error("a stream was cut")
@@ -166,7 +165,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 }
 
 // TestFault72_LimitLowered checks that calls beyond a lowered limit finish, that no call is
-// admitted until there is room below the limit, and that the catalog never shows a negative number.
+// admitted above the limit, and that the catalog never shows a negative number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})

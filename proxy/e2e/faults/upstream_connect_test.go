@@ -162,7 +162,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				for _, l := range e.Told() {
 					most = max(most, l.Attempts)
 				}
-				if most != 3 { // a kept and a new connection of the failing engine, and the other engine
+				if most != 3 { // an idle and a new connection of the failing engine, and the other engine
 					e.T.Errorf("%d attempts at most, want 3", most)
 				}
 			})
@@ -201,7 +201,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// The engine goes down and comes back. In that time requests go elsewhere.
+		// The engine goes down and recovers. In that time requests go elsewhere.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)

@@ -69,7 +69,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 }
 
 // TestFault07_Closed checks that the connection to an engine that never reads is closed after the
-// answer, not kept.
+// answer.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -110,9 +110,9 @@ func TestFault08_HeaderDrips(t *testing.T) {
 	})
 }
 
-// TestFault11_SecondReply tests an engine that sends a second reply just after some of its replies.
-// The first such reply that the edge notices disables keep-alive for the engine, so that hardly any
-// client gets another client's answer.
+// TestFault11_SecondReply tests an engine that sends a second reply after some of its replies. The
+// first such reply disables keep-alive for the engine, so that hardly any client receives another
+// client's answer.
 func TestFault11_SecondReply(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})

@@ -9,7 +9,7 @@ import (
 )
 
 // These tests cover variants of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines,
-// gateways in front of engines, and servers that are not engines have sent or could send.
+// gateways, and other servers have sent or could send.
 
 // rawReply is an answer as bytes. An empty want means a successful answer with the text "Good.".
 type rawReply struct {
@@ -19,7 +19,7 @@ type rawReply struct {
 }
 
 // playRaw sends each answer in each way, and then closes the connection unless the name says kept.
-// One program serves all answers, each as a separate model.
+// Each answer has a separate model.
 func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {
@@ -49,7 +49,7 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	}
 }
 
-// play is the script of an engine that sends this answer.
+// play answers like an engine that sends c.
 func (c *rawReply) play(call *fakeCall) {
 	call.send(c.text)
 	switch {

@@ -108,7 +108,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // the call is to notice it, not a probe
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // no probe notices it
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
@@ -127,7 +127,7 @@ func TestFault28_ModelGone(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
-	t.Run("still listed", func(t *testing.T) { // after one 404, an engine that has the model is probed at once and continues to serve
+	t.Run("still listed", func(t *testing.T) { // an engine that has the model is probed after one 404
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})

@@ -7,10 +7,10 @@ import (
 
 // This file has helpers for the rows about engines.
 
-// turns ensures that calls reach the faulty one of two engines.
+// turns distributes calls so that the faulty one of two engines receives some.
 const turns = "policy: round_robin"
 
-// fault makes every engine misbehave.
+// fault makes every engine fail in this way.
 func (e *edge) fault(spec string) {
 	for _, engine := range e.Engines {
 		engine.SetFault(sim.Fault{Spec: spec})
@@ -55,8 +55,8 @@ func (e *edge) wantAborted(want int64) {
 	})
 }
 
-// wantRefusedOnce sends a request and checks that the request is refused as wanted, without a
-// second attempt, and that the log agrees.
+// wantRefusedOnce checks that a request is refused as wanted without a second attempt, and that the
+// log agrees.
 func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
@@ -82,8 +82,8 @@ func (e *edge) wantResult(result string, want float64) {
 }
 
 // wantElsewhere checks that n requests are answered although one engine fails. Each request fails
-// at one engine at most. That engine may have got the request twice, the first time on a keep-alive
-// connection that turned out to be dead.
+// at one engine at most. That engine may have received the request twice, the first time on a dead
+// keep-alive connection.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges holds two edges of a fleet, one of them with TLS on both listeners, and one edge of another
-// fleet, whose ACME authority does not answer.
+// edges has two edges of a fleet, one of them with TLS on both listeners, and one edge of another
+// fleet, whose ACME authority does not respond.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -25,8 +25,8 @@ type edges struct {
 
 const chatPath = "/v1/chat/completions"
 
-// shared is the configuration of the fleet. Its upstream "gone" never answers, and its hook gives no
-// decision.
+// shared is the configuration of the fleet. Its upstream "gone" never responds, and its hook makes
+// no decision.
 const shared = `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
 tracing: { otlp: "http://127.0.0.1:1" }
@@ -116,7 +116,7 @@ func (e *edges) traffic() {
 		})
 	}
 	const often = 100 * time.Millisecond
-	for range 4 { // now and then more calls than slots
+	for range 4 { // occasionally more calls than slots
 		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":20}`))
 		send(often, chatPath, rig.ChatBody("sim", ""))
 		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000}`))

@@ -1,6 +1,6 @@
-// Package prometheus contains the end-to-end test of the dashboard and the alerts: it runs a
-// Prometheus that scrapes edges with calls of all kinds, and evaluates each query of the dashboard
-// and each alert rule of .deploy.
+// Package prometheus contains the end-to-end test of the dashboard and the alerts. It runs a
+// Prometheus that scrapes edges, and evaluates each query of the dashboard and each alert rule of
+// .deploy.
 package prometheus
 
 import (

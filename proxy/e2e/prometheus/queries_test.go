@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// raised lists the alerts whose cause exists in this test, so that they are at least pending.
+// raised lists the alerts whose cause exists in this test. They must be at least pending.
 var raised = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
@@ -62,8 +62,8 @@ func board(t *testing.T, model string) (queries []string) {
 
 // TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. Each query of
 // the dashboard and each alert rule is evaluated without an error and finds series. Comparisons are
-// evaluated as numbers, because on a calm edge most alerts find no series. Each selector is also
-// queried by itself, because "or vector(0)" hides a selector that finds nothing.
+// evaluated as numbers, because on a healthy edge most alerts find no series. Each selector is also
+// queried separately, because "or vector(0)" hides a selector that finds nothing.
 func TestQueriesAndAlerts(t *testing.T) {
 	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
 	rules, err := filepath.Abs("../../../.deploy/alerts.yaml")

@@ -22,8 +22,8 @@ type server struct {
 }
 
 // startServer runs a Prometheus that scrapes the targets every second and evaluates the rules of a
-// file as often. The targets are base URLs. On a machine without Prometheus the test is skipped
-// with a message. If CI is set, the test fails.
+// file. The targets are base URLs. On a machine without Prometheus the test is skipped. If CI is
+// set, the test fails.
 func startServer(t *testing.T, rules string, targets []string) *server {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -117,8 +117,8 @@ func (s *server) rules() (all []rule) {
 	return all
 }
 
-// wantScraped waits until every target has been scraped in the format that Prometheus prefers. This
-// is OpenMetrics, which names a counter's family without _total.
+// wantScraped waits until every target has been scraped in the format that Prometheus prefers,
+// OpenMetrics, which names a counter's family without _total.
 func (s *server) wantScraped(targets int) {
 	s.t.Helper()
 	rig.WaitFor(s.t, 2*rig.Patience, "every edge is scraped", func() bool {

@@ -57,7 +57,7 @@ func TestFault99_RealtimeEngineDies(t *testing.T) {
 		"reset-after=2":  {"upstream_bad_response", "stream_broken"},
 		"stall-after=2":  {"generation_timeout", "timeout"},
 		"invalid-json=2": {"upstream_bad_response", "stream_broken"},
-		"no-choices":     {"", ""}, // it says nonsense and closes before any audio
+		"no-choices":     {"", ""}, // it sends an invalid event and closes before any audio
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -171,8 +171,8 @@ func TestFault99_RealtimeFailOver(t *testing.T) {
 	})
 }
 
-// TestDrain checks that a drain lets a session go on for the drain time and then ends it with 1001,
-// and ends a session without a model at once.
+// TestDrain checks that a drain lets a session continue for the drain time and then ends it with
+// 1001. A session without a model ends immediately.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := vllm("timeouts: { linger: 0s, drain: 1s, connect: 10s }\n")
@@ -194,7 +194,7 @@ func TestDrain(t *testing.T) {
 	free(t, p)
 }
 
-// TestClocks checks the ends by the clocks: of idle sessions and of long ones.
+// TestClocks checks that idle sessions and long sessions end on time.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	for clock, reason := range map[string]string{"idle: 1s": "idle", "total: 2s": "duration"} {

@@ -13,7 +13,8 @@ import (
 
 const completed = "conversation.item.input_audio_transcription.completed"
 
-// TestVLLM checks a session at an engine with vLLM's events: the client gets OpenAI's, item by item.
+// TestVLLM checks that the client receives OpenAI's events, item by item, from an engine with
+// vLLM's events.
 func TestVLLM(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -93,7 +94,7 @@ func TestSpeaches(t *testing.T) {
 	free(t, p)
 }
 
-// TestClear checks that the text of cleared audio is dropped, where the engine has no clear.
+// TestClear checks that the text of cleared audio is dropped if the engine has no clear.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -110,8 +111,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestInvalidMessages checks that an invalid message gets an error but does not end the session,
-// and that each counts as a request of the key.
+// TestInvalidMessages checks that an invalid message receives an error but does not end the
+// session, and counts as a request of the key.
 func TestInvalidMessages(t *testing.T) {
 	t.Parallel()
 	s := vllm("")
@@ -245,7 +246,7 @@ func TestBrowserKey(t *testing.T) {
 	}
 }
 
-// TestCatalog checks that the catalog lists the endpoint where an engine has it, and that strict
+// TestCatalog checks that the catalog lists the endpoint if an engine has it, and that strict
 // closes it.
 func TestCatalog(t *testing.T) {
 	t.Parallel()

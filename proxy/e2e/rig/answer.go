@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Text returns the visible text of an answer, and fails the test if the answer did not end
-// successfully.
+// Text returns the visible text of a reply that must have ended successfully.
 func (r *Reply) Text(w Way) string {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -60,7 +59,7 @@ func (r *Reply) plainText(w Way) string {
 	return b.String()
 }
 
-// StreamText returns the visible text of a stream and whether the stream ended properly.
+// StreamText returns a stream's visible text, and whether the stream ended properly.
 func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	t.Helper()
 	var b strings.Builder
@@ -103,9 +102,8 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that failed after its first bytes. The client has the bytes before the
-// failure, and the dialect's error is last (code is its name in chat). The answer is not marked as
-// complete, and the body itself ended properly.
+// WantBroken checks a stream that failed after its first bytes. The dialect's error must be last
+// (code is its name in chat), and the answer must not be marked as complete.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -156,8 +154,7 @@ func IsError(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }
 
-// responsesCode returns the code that Responses uses for a failure within a stream. Responses has a
-// closed set of codes.
+// responsesCode returns the code in Responses, which has a closed set of codes.
 func responsesCode(code string) string {
 	switch code {
 	case "capacity_full", "rate_limited":

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Rest waits until no call is in flight, every slot is free on the state page and in the catalog,
-// and no engine works.
+// Rest waits until no call is in flight, all slots are free and no engine works.
 func (e *Edge) Rest() {
 	e.T.Helper()
 	begun := StartWatch()
@@ -26,7 +25,6 @@ func (e *Edge) Rest() {
 	}
 }
 
-// busy describes what is still running, or returns "".
 func (e *Edge) busy() string {
 	for i, engine := range e.Engines {
 		if s := engine.Stats(); s.Running+s.Waiting > 0 {
@@ -58,8 +56,6 @@ func (e *Edge) busy() string {
 	return ""
 }
 
-// checkBooks checks the metrics of an idle edge: no panic was recovered, no lease was released
-// twice, no secret is in the metrics, and the metrics count as many calls as the log has lines.
 func checkBooks(e *Edge) {
 	e.T.Helper()
 	text := e.MetricsText()
@@ -73,8 +69,8 @@ func checkBooks(e *Edge) {
 	begun := StartWatch()
 	for ; !begun.exceeds(Patience); time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
-		told := lines == finished || lines == 0 // without any line the access log is off or elsewhere
-		if lines < finished {                   // the log drops and counts lines for which it has no room
+		told := lines == finished || lines == 0 // without any line the access log is disabled or elsewhere
+		if lines < finished {                   // the log drops and counts lines if its buffer is full
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
@@ -85,8 +81,6 @@ func checkBooks(e *Edge) {
 	e.T.Errorf("%d access lines, and %d calls were counted, %d of them by model", lines, finished, counted)
 }
 
-// checkLog checks that every call is logged exactly once, and that the log contains no forbidden
-// text.
 func (e *Edge) checkLog() {
 	e.T.Helper()
 	WantNoLeak(e.T, "the log", e.Log.String(), e.Key)
@@ -149,18 +143,18 @@ func (e *Edge) Calls() []CallLine {
 	return out
 }
 
-// Told waits until the edge is idle and all calls are logged, and returns the access lines. A
-// call's line is written after its client has received the last byte.
+// Told waits until the edge is idle, and returns the access lines. A call's line is written after
+// its client has received the last byte.
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()
-	// Without a line checkBooks assumes that the access log is off.
+	// Without a line, checkBooks assumes that the access log is disabled.
 	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 })
 	checkBooks(e)
 	return e.Calls()
 }
 
-// LastCall returns the newest line of Told.
+// LastCall returns the last access line after waiting like Told.
 func (e *Edge) LastCall() CallLine {
 	e.T.Helper()
 	all := e.Told()

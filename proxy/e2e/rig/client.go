@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// NewClient returns an HTTP client with its own connections, which are closed when the test ends.
-// It follows no redirects and trusts every certificate. Tests about certificates check the
-// certificate themselves.
+// NewClient returns an HTTP client that does not follow redirects and trusts every certificate. Its
+// connections are closed when the test ends.
 func NewClient(t testing.TB) *http.Client {
 	tr := &http.Transport{
 		MaxIdleConnsPerHost: 4096, DisableCompression: true,
@@ -26,7 +25,7 @@ func NewClient(t testing.TB) *http.Client {
 	}}
 }
 
-// Reply is an answer, read to its end.
+// Reply is a response that has been read to its end.
 type Reply struct {
 	T      testing.TB
 	Status int
@@ -36,9 +35,8 @@ type Reply struct {
 	Took   time.Duration
 }
 
-// Post sends body as JSON with the setup's key and reads the complete answer. header has further
-// "Name: value" lines. An Authorization line replaces the key. A line without a value removes that
-// header.
+// Post sends body as JSON with the setup's key, and reads the response. header has "Name: value"
+// lines. A line without a value removes the header.
 func (e *Edge) Post(path, body string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("POST", path, body, header...)
@@ -50,8 +48,8 @@ func (e *Edge) Get(path string, header ...string) *Reply {
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
 }
 
-// Do is like Post for any method. The answer must conform to the published OpenAPI document
-// (Conforms).
+// Do is like Post for any method. The response must conform to the published document (see
+// Conforms).
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
@@ -62,8 +60,7 @@ func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	return r
 }
 
-// Fetch requests a page of the admin listener, or any URL, without a key. header has the same
-// meaning as for Post.
+// Fetch requests a page of the admin listener, or any URL, without a key.
 func (e *Edge) Fetch(method, url string, header ...string) *Reply {
 	e.T.Helper()
 	r, err := e.tryFetch(method, url, header...)
@@ -93,7 +90,7 @@ func (e *Edge) read(res *http.Response, begun time.Time) *Reply {
 	return &Reply{T: e.T, Status: res.StatusCode, Header: res.Header, Body: string(b), Err: err, Took: time.Since(begun)}
 }
 
-// Open sends a request and returns the answer unread. The caller closes its body.
+// Open sends a request and returns the response unread. The caller must close its body.
 func (e *Edge) Open(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	e.T.Helper()
 	res, err := e.Try(ctx, method, path, body, header...)
@@ -103,7 +100,7 @@ func (e *Edge) Open(ctx context.Context, method, path, body string, header ...st
 	return res
 }
 
-// Try is like Open for requests that may fail. Any goroutine may call it.
+// Try is like Open for requests that may fail. It is safe for concurrent use.
 func (e *Edge) Try(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -117,7 +114,6 @@ func (e *Edge) Try(ctx context.Context, method, path, body string, header ...str
 	return e.Client.Do(req)
 }
 
-// addLines sets the "Name: value" lines, and removes those without a value.
 func addLines(h http.Header, lines []string) {
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, ":")
@@ -129,7 +125,7 @@ func addLines(h http.Header, lines []string) {
 	}
 }
 
-// WantStatus fails the test unless the answer has the status want.
+// WantStatus fails the test unless the response has the status want.
 func (r *Reply) WantStatus(want int) *Reply {
 	r.T.Helper()
 	if r.Status != want {
@@ -138,9 +134,8 @@ func (r *Reply) WantStatus(want int) *Reply {
 	return r
 }
 
-// Chat returns the body of a chat request for the model "sim", with the canary in its prompt. more
-// are further members: `"stream":true,"sim":{"tokens":5}`. The member "sim" controls the simulator
-// (see bench/sim).
+// Chat returns a chat request for the model "sim", with the canary in its prompt. more has further
+// members. The member "sim" controls the simulator (see bench/sim).
 func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
 
 // ChatBody is like Edge.Chat for any model.
@@ -151,8 +146,8 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// Within checks that an answer did not wait for an unrelated timeout. limit is the time allowed on
-// an idle machine. The unrelated timeout must exceed limit + Grace.
+// Within checks that a response did not wait for an unrelated timeout, which must exceed limit +
+// Grace.
 func (r *Reply) Within(limit time.Duration) {
 	r.T.Helper()
 	if r.Took > limit+Grace {

@@ -16,15 +16,14 @@ import (
 	"penstock/proxy/operate/openapi"
 )
 
-// This file checks answers against the published document (proxy/operate/openapi): the statuses,
-// headers and media types of an operation, and the schemas of bodies. An independent JSON Schema
-// library validates the bodies.
+// This file checks responses against the published document (proxy/operate/openapi). An independent
+// JSON Schema library validates the bodies.
 
 // Contract is the published document, parsed for checks.
 type Contract struct {
 	Operations []*Operation
 	schemas    *jsonschema.Compiler
-	mu         sync.Mutex // guards the compiler
+	mu         sync.Mutex
 	compiled   map[string]*jsonschema.Schema
 }
 
@@ -49,7 +48,6 @@ type header struct {
 	at       string
 }
 
-// theContract parses the document once for all tests.
 var theContract = sync.OnceValues(func() (*Contract, error) {
 	var doc struct {
 		Servers []struct{ URL string }
@@ -101,7 +99,7 @@ var theContract = sync.OnceValues(func() (*Contract, error) {
 
 const documentURL = "https://penstock.example/openapi.json"
 
-// Published returns theContract, and fails the test on an error.
+// Published returns the published contract.
 func Published(t testing.TB) *Contract {
 	t.Helper()
 	c, err := theContract()
@@ -111,8 +109,8 @@ func Published(t testing.TB) *Contract {
 	return c
 }
 
-// closeAnswers forbids members that the document does not name, in the schemas of objects that only
-// the edge writes. The published schemas are open, so that clients accept later additions.
+// The published schemas are open, so that clients accept later additions. closeAnswers closes the
+// schemas of objects that only the edge writes.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -123,8 +121,6 @@ func closeAnswers(root map[string]any) {
 	}
 }
 
-// closeObject closes v and the objects in it. branch is true if v is an alternative within an
-// object that is itself closed.
 func closeObject(v any, branch bool) {
 	s, ok := v.(map[string]any)
 	if !ok {
@@ -145,7 +141,6 @@ func closeObject(v any, branch bool) {
 	}
 }
 
-// resolve follows the references of a response and of its headers.
 func resolve(root map[string]any, r Response) (Response, error) {
 	if r.Ref != "" {
 		at := strings.TrimPrefix(r.Ref, "#")
@@ -167,7 +162,6 @@ func resolve(root map[string]any, r Response) (Response, error) {
 	return r, nil
 }
 
-// lookup decodes the target of a JSON pointer.
 func lookup(root map[string]any, pointer string, into any) error {
 	var v any = root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -183,7 +177,6 @@ func lookup(root map[string]any, pointer string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// escape escapes s as one segment of a JSON pointer.
 func escape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
@@ -215,8 +208,7 @@ func (c *Contract) allows(at string, v any) error {
 // Schema returns the pointer of a named schema.
 func Schema(name string) string { return "/components/schemas/" + name }
 
-// Operation returns the operation of a request, or nil if the document does not describe it. target
-// may have a query.
+// Operation returns the operation of a request, or nil if the document does not describe it.
 func (c *Contract) Operation(method, target string) *Operation {
 	path, _, _ := strings.Cut(target, "?")
 	for _, op := range c.Operations {
@@ -240,12 +232,11 @@ func ErrorShape(target string) string {
 	return "Error"
 }
 
-// early are the statuses that any request may get before it reaches an operation. The document's
-// introduction lists them.
+// early lists the statuses that any request may receive before it reaches an operation. The
+// document's introduction lists them.
 var early = []int{400, 404, 405, 408, 431, 505}
 
-// Conforms checks an answer against the document's description of the operation: status, headers,
-// media type and body.
+// Conforms checks the status, headers, media type and body of a response against the document.
 func (r *Reply) Conforms(method, target string) *Reply {
 	r.T.Helper()
 	c := Published(r.T)
@@ -301,7 +292,6 @@ func (r *Reply) Conforms(method, target string) *Reply {
 	return r
 }
 
-// header checks the values of one header.
 func (c *Contract) header(h header, values []string) error {
 	switch {
 	case len(values) == 0 && h.Required:

@@ -10,32 +10,29 @@ import (
 	"penstock/bench/sim"
 )
 
-// Edge is an edge as seen by clients, engines and operators, wherever it runs. Methods that fail
-// the test at once, as most do, must be called from the test's own goroutine. Any goroutine may
-// call the others.
+// Edge is a running edge as seen by clients, engines and operators. Methods that fail the test must
+// be called from the test's own goroutine. All other methods are safe for concurrent use.
 type Edge struct {
 	T       testing.TB
 	Engines []*sim.Engine
 	Client  *http.Client
-	Key     string // the API key of the setup
+	Key     string
 	Setup   Setup
 
-	URL   string // http://127.0.0.1:PORT, no /v1
-	Addr  string // 127.0.0.1:PORT
-	Admin string // base URL of the admin listener
+	URL   string // http://127.0.0.1:PORT, without /v1
+	Addr  string
+	Admin string
 
-	// Log returns the text that the edge has written to its log. It is empty if the setup sends the
-	// log elsewhere.
+	// Log is the edge's log. It is empty if the setup sends the log elsewhere.
 	Log *Buffer
 }
 
-// Connect returns an Edge for a running edge if only the API's address and a key are known. Post
-// and similar methods work.
+// Connect returns an Edge of which only the API's address and a key are known. Post and similar
+// methods work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }
 
-// newEdge starts the engines of a setup.
 func newEdge(t testing.TB, s Setup) *Edge {
 	t.Helper()
 	if len(s.Engines) == 0 && len(s.Fakes) == 0 {
@@ -48,12 +45,11 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// stacks writes the stacks of the process once, no matter how many tests are late.
+// stacks ensures that the stacks of the process are written once, however many tests are late.
 var stacks sync.Once
 
-// endInTime stops the edge with end when the test still runs shortly before the deadline of its
-// package. Requests and streams that wait for the edge then fail, so that this test ends and the
-// others report their results. Without it the deadline ends the process.
+// endInTime calls end shortly before the deadline of the package. Requests that wait for the edge
+// then fail, so that this test ends and the others report their results.
 func (e *Edge) endInTime(end func()) {
 	const enough = 30 * time.Second // for the remaining tests of the package
 	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })

@@ -30,17 +30,16 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// KeptAddress returns a loopback address for a listener that stops and comes back. Its port is
-// below the range from which the kernel assigns ports, and is never returned twice.
+// KeptAddress returns a loopback address for a listener that stops and starts again. Its port is
+// below the kernel's ephemeral range, and is never returned twice.
 func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
-// lastPort is the last port that was returned. The first one is random, because other processes may
-// also run tests.
+// lastPort starts with a random port, because other processes may also run tests.
 var lastPort atomic.Uint32
 
 func init() { lastPort.Store(rand.Uint32N(17000)) }
 
-// Listen opens a listener on a free port of loopback. The caller closes it.
+// Listen opens a listener on a free port of loopback. The caller must close it.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,8 +52,8 @@ func Listen(t testing.TB) net.Listener {
 // Two returns options for two engines with all defaults.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
-// QuietProbes keeps probes out of a test's counts: the first probe succeeds before the edge counts
-// as started, and the next one is an hour later.
+// QuietProbes prevents probes from changing a test's counts. Only the first probe, before the edge
+// counts as started, happens during a test.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
 // WantUnserved checks that at most the given number of requests have reached the first engine.

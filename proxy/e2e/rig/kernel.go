@@ -11,8 +11,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Memory returns a number of bytes from the kernel's status page for the program: VmRSS is the
-// current use, VmHWM the peak.
+// Memory returns a number of bytes from the program's status file in /proc. VmRSS is the current
+// use, VmHWM the peak.
 func (p *Process) Memory(name string) int64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.account("status")) {
@@ -28,8 +28,8 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks the program's peak memory in bytes. It does nothing under the race detector,
-// which multiplies memory.
+// WantPeak checks the program's peak memory in bytes. It does nothing with the race detector, which
+// multiplies memory.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
 	if n := p.Memory("VmHWM"); n > limit && !raced.On {
@@ -50,7 +50,7 @@ func (p *Process) Descriptors() int {
 // ProcessorTime returns the processor time that the program has used so far.
 func (p *Process) ProcessorTime() time.Duration {
 	p.t.Helper()
-	// after the name, because the name may contain any text
+	// The fields follow the name, which may contain any text.
 	_, rest, _ := strings.Cut(p.account("stat"), ") ")
 	fields := strings.Fields(rest)
 	user, err1 := strconv.Atoi(fields[11])
@@ -61,7 +61,6 @@ func (p *Process) ProcessorTime() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// account reads one of the kernel's pages about the program.
 func (p *Process) account(page string) string {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Cmd.Process.Pid, page))

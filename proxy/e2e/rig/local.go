@@ -15,9 +15,9 @@ import (
 // Local is an edge in the test's process.
 type Local struct {
 	*Edge
-	Next *config.File // the configuration of the next reload
+	Next *config.File
 
-	hash   string // of the key
+	hash   string
 	edge   *proxy.Edge
 	stop   context.CancelFunc
 	served chan error
@@ -42,7 +42,6 @@ func Start(t testing.TB, s Setup) *Local {
 	return p
 }
 
-// parse returns the configuration of a setup in front of the engines.
 func (p *Local) parse(s Setup) *config.File {
 	p.T.Helper()
 	text := s.render(p.Engines, p.hash, "")
@@ -53,7 +52,6 @@ func (p *Local) parse(s Setup) *config.File {
 	return f
 }
 
-// run serves f.
 func (p *Local) run(f *config.File) {
 	t := p.T
 	t.Helper()
@@ -70,7 +68,7 @@ func (p *Local) run(f *config.File) {
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
 		Load: func() (*config.File, config.Problems) {
-			next := *p.Next // each read returns a separate File, because a reload may fill in values
+			next := *p.Next // a separate File for each read, because a reload may fill in values
 			return &next, nil
 		},
 	})
@@ -88,7 +86,7 @@ func (p *Local) run(f *config.File) {
 	})
 }
 
-// Reload gives the running edge the configuration of another setup with the same engines.
+// Reload makes the edge load the configuration of another setup with the same engines.
 func (p *Local) Reload(s Setup) {
 	p.T.Helper()
 	p.Prepare(s)
@@ -100,7 +98,7 @@ func (p *Local) Reload(s Setup) {
 	}
 }
 
-// Prepare makes the next reload read the configuration of another setup with the same engines.
+// Prepare sets the configuration of the next reload.
 func (p *Local) Prepare(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
@@ -108,13 +106,13 @@ func (p *Local) Prepare(s Setup) {
 	p.Next = f
 }
 
-// Ask makes the edge reload, and does not wait.
+// Ask requests a reload without waiting for it.
 func (p *Local) Ask() { p.edge.Reload("test") }
 
-// LastReload returns the result of the edge's last reload, or nil if there was none.
+// LastReload returns the result of the last reload, or nil.
 func (p *Local) LastReload() *reload.Result { return p.edge.LastReload() }
 
-// AskReload makes the edge reload, and waits for the result.
+// AskReload requests a reload, and waits for the result.
 func (p *Local) AskReload() *reload.Result {
 	p.T.Helper()
 	before := p.edge.LastReload()
@@ -123,8 +121,8 @@ func (p *Local) AskReload() *reload.Result {
 	return p.edge.LastReload()
 }
 
-// End checks that the edge is idle, stops the edge and checks its log. The rig calls it when the
-// test ends; a test may call it earlier.
+// End checks that the edge is idle, stops it and checks its log. The rig calls End when the test
+// ends.
 func (p *Local) End() {
 	if p.ended {
 		return

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Metrics reads the admin listener's metrics. The map's keys are the lines up to the value.
+// Metrics reads the metrics, by line without the value.
 func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
 
-// MetricsText returns the page as text.
+// MetricsText returns the metrics page as text.
 func (e *Edge) MetricsText() string {
 	e.T.Helper()
 	return e.adminPage("/metrics").Body
@@ -43,8 +43,7 @@ func (e *Edge) Metric(name string, labels ...string) float64 {
 	return sum
 }
 
-// Series returns the sorted names of all series with their labels, except those of the Go runtime
-// and the process.
+// Series returns the sorted series names with labels, without those of the runtime and the process.
 func (e *Edge) Series() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics())) {

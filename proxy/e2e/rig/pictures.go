@@ -8,7 +8,7 @@ import (
 	"image/png"
 )
 
-// Picture returns a data URL of a small picture, "png" or "jpeg".
+// Picture returns a data URL of a small picture in the format "png" or "jpeg".
 func Picture(format string) string {
 	img := image.NewRGBA(image.Rect(0, 0, 16, 16))
 	var b bytes.Buffer
@@ -20,8 +20,7 @@ func Picture(format string) string {
 	return "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// VisionBody returns a chat request for the model "sim" with one image, the canary, and the members
-// in more.
+// VisionBody returns a chat request for the model "sim" with one image and the members in more.
 func VisionBody(url, more string) string {
 	if more != "" {
 		more = "," + more

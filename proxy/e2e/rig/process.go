@@ -18,10 +18,10 @@ import (
 )
 
 // ownEnv is the environment before a test changes it. With another HOME the build would start with
-// an empty cache and download its modules again.
+// an empty cache.
 var ownEnv = os.Environ()
 
-// built holds the folder with the program once a test has needed the program.
+// built is the folder with the program, after a test has used Binary.
 var built struct {
 	sync.Once
 	dir string
@@ -38,7 +38,7 @@ func Binary(t testing.TB) string {
 		}
 		args := []string{"build", "-o", filepath.Join(built.dir, "penstock")}
 		if raced.On {
-			args = append(args, "-race", "-tags", "testing") // "testing": a lease that is released twice ends the program
+			args = append(args, "-race", "-tags", "testing") // "testing": the program exits if a lease is released twice
 		}
 		build := exec.Command("go", append(args, "penstock")...)
 		build.Env = ownEnv
@@ -52,7 +52,6 @@ func Binary(t testing.TB) string {
 	return filepath.Join(built.dir, "penstock")
 }
 
-// removeBinary removes what Binary built.
 func removeBinary() {
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)
@@ -95,12 +94,12 @@ func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr stri
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// Process is the program while it runs.
+// Process is a running program.
 type Process struct {
 	Cmd  *exec.Cmd
-	Out  *Buffer       // standard output
+	Out  *Buffer
 	Err  *Buffer       // standard error with the log; empty if the command has a file for it
-	Done chan struct{} // closed when it has ended
+	Done chan struct{} // closed when the program has exited
 	t    testing.TB
 }
 
@@ -111,8 +110,7 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is like StartProcess for the test's own command. It captures standard output and
-// error unless the command has files for them.
+// StartCommand is like StartProcess for the test's own command.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
@@ -151,8 +149,8 @@ func (p *Process) Says(pattern string) []string {
 	return m
 }
 
-// Exits waits for the exit and checks the code. With the limit Patience the program must exit at
-// once; any other limit is the time of a drain. A busy machine extends both.
+// Exits waits for the exit and checks the code. With the limit Patience the program must exit
+// immediately. Any other limit is the time of a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()
 	begun := StartWatch()
@@ -165,7 +163,7 @@ func (p *Process) Exits(limit time.Duration, code int) {
 	switch {
 	case !p.Ended():
 		p.t.Errorf("still running after %v", begun.Took())
-		p.Signal(syscall.SIGQUIT) // prints the goroutines
+		p.Signal(syscall.SIGQUIT)
 		<-p.Done
 	case limit == Patience:
 		begun.WantAtOnce(p.t, "the program exits")
@@ -175,7 +173,7 @@ func (p *Process) Exits(limit time.Duration, code int) {
 	}
 }
 
-// Ended reports whether the program has ended.
+// Ended reports whether the program has exited.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.Done:

@@ -12,20 +12,19 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Program is an edge that runs as the built program. A start takes about 20 ms, so nearly every
-// case can have its own.
+// Program is an edge that runs as the built program. It starts in about 20 ms.
 type Program struct {
 	*Edge
 	*Process
 
-	Dir  string // of the configuration
-	Path string // the configuration
-	Text string // the configuration's text at the start
+	Dir  string
+	Path string
+	Text string
 
 	ended bool
 }
 
-// Launch runs engines and the program, `penstock serve --config FILE`, until the test ends.
+// Launch runs engines and `penstock serve --config FILE` until the test ends.
 func Launch(t testing.TB, s Setup) *Program {
 	t.Helper()
 	if s.Log != nil || s.Lookup != nil {
@@ -60,7 +59,6 @@ func Launch(t testing.TB, s Setup) *Program {
 	return p
 }
 
-// run runs the program and waits until it serves and has probed its engines.
 func (p *Program) run() {
 	p.T.Helper()
 	cmd := Command(p.T, "serve", "--config", p.Path)
@@ -78,18 +76,17 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt replaces the edge's process by next. From now on the rig reads the log of next, and stops
-// next at the end.
+// Adopt makes next the edge's process. The rig stops next at the end.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
-// Relaunch runs the program again after it has ended, on the same address.
+// Relaunch runs the program again after it has exited, on the same address.
 func (p *Program) Relaunch() {
 	p.T.Helper()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "listen: 127.0.0.1:0", "listen: "+p.Addr, 1))
 	p.run()
 }
 
-// Write writes a file beside the configuration, atomically, and returns its path.
+// Write atomically writes a file next to the configuration, and returns its path.
 func (p *Program) Write(name, text string) string {
 	p.T.Helper()
 	path := filepath.Join(p.Dir, name)
@@ -102,16 +99,15 @@ func (p *Program) Write(name, text string) string {
 	return path
 }
 
-// Reload makes the program read its configuration again, and returns the answer's status, 200 or
-// 422, and its body.
+// Reload makes the program read its configuration again. It returns the response's status and body.
 func (p *Program) Reload() (status int, body string) {
 	p.T.Helper()
 	r := p.Fetch("POST", p.Admin+"/-/reload")
 	return r.Status, r.Body
 }
 
-// End checks that the program is idle, stops the program and checks its log. The rig calls it when
-// the test ends; a test may call it earlier.
+// End checks that the program is idle, stops it and checks its log. The rig calls End when the test
+// ends.
 func (p *Program) End() {
 	if p.ended {
 		return

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Raw is a plain connection to the edge, for clients that behave as no library would.
+// Raw is a connection for clients that behave as no library would.
 type Raw struct {
 	net.Conn
 	T  testing.TB
-	In *bufio.Reader // the bytes that the edge has sent
+	In *bufio.Reader
 }
 
-// Dial connects to the public listener. The connection is closed when the test ends, and its
-// deadline is three times Patience from now, because a wait may take that long on a busy machine.
+// Dial connects to the public listener. The connection is closed when the test ends. Its deadline
+// is three times Patience from now, because a busy machine extends waits that much.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -34,10 +34,10 @@ func (e *Edge) Dial() *Raw {
 	return NewRaw(e.T, c)
 }
 
-// NewRaw returns a Raw over a connection that the caller opens and closes.
+// NewRaw returns a Raw for a connection that the caller opens and closes.
 func NewRaw(t testing.TB, c net.Conn) *Raw { return &Raw{c, t, bufio.NewReader(c)} }
 
-// Send writes text unchanged. It may fail, because the edge may have closed the connection.
+// Send writes text unchanged. It fails if the edge has closed the connection.
 func (c *Raw) Send(text string) error {
 	_, err := io.WriteString(c.Conn, text)
 	return err
@@ -56,7 +56,7 @@ func (c *Raw) Drip(text string, gap time.Duration) {
 	}
 }
 
-// Reply reads one answer, even if it is cut.
+// Reply reads one response, even if it is truncated.
 func (c *Raw) Reply(method string) *Reply {
 	c.T.Helper()
 	r, err := c.TryReply(method)
@@ -66,7 +66,7 @@ func (c *Raw) Reply(method string) *Reply {
 	return r
 }
 
-// TryReply is like Reply for a connection that may be closed without an answer.
+// TryReply is like Reply for a connection that may be closed without a response.
 func (c *Raw) TryReply(method string) (*Reply, error) {
 	begun := time.Now()
 	for {
@@ -94,8 +94,8 @@ func withLength(res *http.Response) http.Header {
 	return res.Header
 }
 
-// Closed reads the remaining bytes until the edge closes the connection. ok is false if the edge
-// did not close it within limit. On a busy machine limit is extended.
+// Closed reads until the edge closes the connection. ok is false if the edge does not close it
+// within limit.
 func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
 	begun := StartWatch()
 	for step := limit; ; step = time.Second {
@@ -124,8 +124,7 @@ func (e *Edge) Head(method, target string, header ...string) string {
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// Request returns the bytes of a complete request to path with body, as JSON unless header says
-// otherwise.
+// Request returns the bytes of a complete request, as JSON unless header says otherwise.
 func (e *Edge) Request(path, body string, header ...string) string {
 	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)
 	if !slices.ContainsFunc(header, func(line string) bool { return strings.HasPrefix(line, "Content-Type:") }) {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// APIError is the contract's error record.
+// APIError is the contract's error object.
 type APIError struct {
 	Message  string          `json:"message"`
 	Type     string          `json:"type"`
@@ -14,15 +14,14 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is the error that a client gets in place of an answer, in the terms of chat. In Messages
-// every engine failure is a 529.
+// Refusal is an error response, as chat defines it. In Messages every engine failure is a 529.
 type Refusal struct {
 	Status     int
 	Kind, Code string
-	After      string // Retry-After; empty: any value allowed for the status
+	After      string // Retry-After; empty allows any valid value for the status
 }
 
-// The refusals that clients get for failing engines.
+// The refusals that clients receive for failing engines.
 var (
 	Unreachable   = Refusal{502, "api_error", "upstream_unreachable", ""}
 	BadResponse   = Refusal{502, "api_error", "upstream_bad_response", ""}
@@ -36,7 +35,7 @@ var (
 	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
 )
 
-// In returns the refusal in the terms of a dialect.
+// In returns the refusal as a dialect defines it.
 func (want Refusal) In(dialect string) Refusal {
 	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
 		want.Status, want.Kind = 529, "overloaded_error"
@@ -44,9 +43,8 @@ func (want Refusal) In(dialect string) Refusal {
 	return want
 }
 
-// WantRefused checks an error answer as a client of the dialect reads it: the status, the record
-// and its shape, a length, one request id in both headers, a Retry-After exactly for the statuses
-// that need one, and no internal terms.
+// WantRefused checks an error response as a client of the dialect reads it. The response must have
+// no internal terms, and a Retry-After exactly if its status needs one.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))
@@ -56,16 +54,15 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	return e
 }
 
-// WantError is like WantRefused, for requests whose path shows the dialect or whose dialect does
-// not matter.
+// WantError is like WantRefused, for requests whose path determines the dialect.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
 	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})
 	return e
 }
 
-// wantRecord checks the whole error answer except the dialect of its shape. It returns that
-// dialect.
+// wantRecord checks everything except the dialect. messages reports whether the format is that of
+// Messages.
 func (r *Reply) wantRecord(want Refusal) (record *APIError, messages bool) {
 	r.T.Helper()
 	r.WantStatus(want.Status)

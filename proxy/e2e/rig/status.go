@@ -9,18 +9,16 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// AdminToken is the token that the rig sends with every request to the admin listener, for setups
-// with a token.
+// AdminToken is sent with every request to the admin listener.
 const AdminToken = "the-admin-token-of-this-test"
 
-// adminPage reads a page of the admin listener.
 func (e *Edge) adminPage(path string) *Reply {
 	e.T.Helper()
 	return e.page(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// page reads a page for the rig's own use. If an edge with short client timeouts closes the
-// connection because the machine delays the rig, page repeats the request.
+// If an edge with short client timeouts closes the connection because the machine is busy, page
+// repeats the request.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -35,7 +33,7 @@ func (e *Edge) page(url string, header ...string) *Reply {
 	}
 }
 
-// State holds what tests read from the state page.
+// State has the members of the state page that tests read.
 type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
@@ -98,7 +96,7 @@ func (e *Edge) Status() *State {
 	return s
 }
 
-// CallsIn counts the calls in a state: body, queued, waiting ...
+// CallsIn counts the calls in a state such as body, queued or waiting.
 func (s *State) CallsIn(state string) (n int) {
 	for _, c := range s.Calls {
 		if c.State == state {
@@ -108,7 +106,7 @@ func (s *State) CallsIn(state string) (n int) {
 	return n
 }
 
-// Model holds what tests read from a catalog entry.
+// Model has the members of a catalog entry that tests read.
 type Model struct {
 	ID       string `json:"id"`
 	IsReady  bool   `json:"is_ready"`

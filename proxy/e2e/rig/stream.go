@@ -12,8 +12,7 @@ import (
 // Event is one event of a stream.
 type Event struct{ Name, Data string }
 
-// Events returns the events of a complete stream, and fails the test if the answer is not a stream
-// or was cut.
+// Events returns the events of a complete stream.
 func (r *Reply) Events() []Event {
 	r.T.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
@@ -25,8 +24,7 @@ func (r *Reply) Events() []Event {
 	return ParseEvents(r.Body)
 }
 
-// ParseEvents parses a stream without the edge's parser: blank lines end events, and comments are
-// dropped.
+// ParseEvents parses a stream without the edge's parser. Comments are dropped.
 func ParseEvents(text string) []Event {
 	var out []Event
 	for block := range strings.SplitSeq(text, "\n\n") {
@@ -41,7 +39,6 @@ func ParseEvents(text string) []Event {
 	return out
 }
 
-// add parses one line of an event.
 func (e *Event) add(line string) {
 	if v, ok := strings.CutPrefix(line, "event: "); ok {
 		e.Name = v
@@ -51,7 +48,7 @@ func (e *Event) add(line string) {
 	}
 }
 
-// Stream is an answer read event by event. Comments are skipped.
+// Stream is a response that is read event by event. Comments are skipped.
 type Stream struct {
 	Response *http.Response
 	T        testing.TB
@@ -59,7 +56,7 @@ type Stream struct {
 	cancel   context.CancelFunc
 }
 
-// OpenStream sends a streamed request and returns once the answer's head has been received.
+// OpenStream sends a streamed request and waits for the response's head.
 func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	e.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,7 +85,7 @@ func (s *Stream) Next() (e Event, ok bool) {
 	}
 }
 
-// Leave closes the client's connection in the middle of the answer.
+// Leave closes the client's connection in the middle of the response.
 func (s *Stream) Leave() {
 	s.cancel()
 	s.Response.Body.Close()

@@ -8,20 +8,18 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for an event that should happen at once. Patience is long
-// because the machine may be busy.
+// Patience is how long the rig waits for an immediate event on a busy machine.
 const Patience = 20 * time.Second
 
-// Grace is the delay that a timed check allows on a busy machine. It is shorter than the timeout
-// that a faulty edge would wait for.
+// Grace is the delay that a timed check allows. It is shorter than the timeout for which a faulty
+// edge would wait.
 const Grace = 8 * time.Second
 
 // AtOnce is how long an immediate action may take on an otherwise idle machine.
 const AtOnce = 5 * time.Second
 
-// WaitFor polls until cond holds, and fails the test if it does not hold within limit. It returns
-// how long that took. A busy machine extends the limit. With the limit Patience a late success
-// fails, too, unless the machine is busy.
+// WaitFor polls until cond returns true, and returns how long that took. A busy machine extends
+// limit. With the limit Patience, success must take less than AtOnce unless the machine is busy.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
@@ -30,7 +28,7 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 			begun.WantAtOnce(t, what)
 		}
 	}()
-	// cond usually sends requests
+	// The pauses grow, because cond usually sends requests.
 	for pause := 200 * time.Microsecond; !cond(); pause = min(2*pause, 20*time.Millisecond) {
 		if begun.exceeds(limit) {
 			t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Took(), what)
@@ -40,9 +38,8 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 	return begun.Took()
 }
 
-// Receive returns the next value of from, or the zero value if from is closed. It fails the test if
-// there is no value within limit, so that a missing event does not block the package until its
-// timeout. On a busy machine limit is extended.
+// Receive returns the next value of from, or the zero value if from is closed. Without a value it
+// fails within limit, before the package's own deadline.
 func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan T) T {
 	t.Helper()
 	for begun := StartWatch(); ; {
@@ -70,19 +67,17 @@ func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 
 // Held returns how much the machine may have delayed the measured operation: ten times the lateness
-// of a goroutine that only sleeps, which is a control measurement in the same process at the same
-// time.
+// of a goroutine that only sleeps.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
-// Step returns how late the machine may make one step, such as a request: ten times the mean delay
-// of the goroutine that only sleeps.
+// Step returns how much the machine may have delayed one step, such as a request: ten times the
+// mean lateness.
 func (w StopWatch) Step() time.Duration {
 	naps := max(1, (w.Took()-time.Duration(lateness.Load()-w.late))/nap)
 	return w.Held() / naps
 }
 
-// exceeds reports whether the time since the start exceeds limit. A busy machine extends the limit
-// by up to twice Patience.
+// exceeds extends limit on a busy machine by up to twice Patience.
 func (w StopWatch) exceeds(limit time.Duration) bool {
 	return w.Took() > limit+min(w.Held(), 2*Patience)
 }
@@ -96,7 +91,6 @@ func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	}
 }
 
-// nap is how long the goroutine of watchMachine sleeps at a time.
 const nap = 5 * time.Millisecond
 
 // lateness is the total delay, in nanoseconds, of the wake-ups of a goroutine that only sleeps.
@@ -123,8 +117,7 @@ func watchMachine() (stop func()) {
 	}
 }
 
-// Buffer collects an edge's output and can be read while the edge writes. It is safe for concurrent
-// use.
+// Buffer collects an edge's output. It is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

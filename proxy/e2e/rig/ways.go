@@ -12,8 +12,8 @@ type Way struct {
 	Stream  bool
 }
 
-// The audio ways have one form of answer each: speech is passed on while it is received, and a
-// transcription is read completely.
+// The ways of audio. Speech is passed on while it is received, and a transcription is read
+// completely.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = Way{"speech", "/v1/audio/speech", false}
@@ -40,8 +40,7 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// AllWays are the ways to generate text; PlainWays has the unstreamed ones, StreamWays the streamed
-// ones, and EveryWay adds audio.
+// AllWays generate text. PlainWays are unstreamed, StreamWays streamed, and EveryWay adds audio.
 var (
 	EveryWay   = append(slices.Clone(AllWays), Transcription, Speech)
 	AllWays    = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -49,9 +48,8 @@ var (
 	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants returns the ways in which variant i of a row is tested: all of them for the first
-// variant, and two for each further one. A row with many variants thus covers every way without
-// starting the program for every combination.
+// Variants returns the ways in which variant i of a row is tested: all for the first variant, and
+// two for each further variant, which limits the number of programs.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
@@ -69,7 +67,7 @@ func (w Way) String() string {
 }
 
 // Body returns a request for model with prompt as the user's text. control has members for the
-// simulator, such as `"tokens":5,"delay_ms":20` (see bench/sim).
+// simulator (see bench/sim).
 func (w Way) Body(model, prompt, control string) string {
 	if control != "" {
 		prompt += " [[sim {" + control + "}]]"
@@ -95,10 +93,9 @@ func (w Way) Body(model, prompt, control string) string {
 	}
 }
 
-// boundary separates the parts of a transcription's form.
 const boundary = "boundary-of-the-test"
 
-// ContentType returns the Content-Type line of a body in this way.
+// ContentType returns the Content-Type line of a request body.
 func (w Way) ContentType() string {
 	if w.Dialect == "transcription" {
 		return "Content-Type: multipart/form-data; boundary=" + boundary
@@ -106,8 +103,8 @@ func (w Way) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// Ask sends a valid request to the model "sim", with control as instructions to the simulator, and
-// reads the reply.
+// Ask sends a request to the model "sim" and reads the reply. control has members for the
+// simulator.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
 	return e.Say(w, Prompt, control)

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// axe reads the program of axe-core, which checks the accessibility of a page.
+// axe reads the program of axe-core, which checks a page's accessibility.
 func axe(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("PENSTOCK_AXE")

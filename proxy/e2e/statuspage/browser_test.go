@@ -22,8 +22,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests open the status page of a live edge in a real browser. They check what an operator
-// sees while a model fills, an engine dies and recovers, and a click drains an upstream.
+// These tests open the status page of a live edge in a real browser. They check the page while a
+// model fills, an engine dies and recovers, and a click drains an upstream.
 
 // live is an edge with two simulated engines of one slot each.
 type live struct {
@@ -46,7 +46,7 @@ models:
 `}).Edge}
 }
 
-// stream opens an endless stream. If begun is true, it returns once the stream has begun.
+// stream opens an endless stream. If begun is true, it waits until the stream has begun.
 func (l *live) stream(begun bool) (leave func()) {
 	body := rig.ChatBody("llama", `"stream":true,"sim":{"tokens":100000}`)
 	if begun {
@@ -165,7 +165,7 @@ func TestStatusPageIsLive(t *testing.T) {
 	}
 	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
 
-	// The focus stays while the page renews itself, and the keyboard drains an upstream.
+	// The focus stays while the page is updated, and the keyboard drains an upstream.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector('[data-focus="drain up-1"]').focus(), true)`)); err != nil {
 		t.Fatal(err)
 	}

@@ -97,8 +97,8 @@ func (l *live) traffic(greedy string) {
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
-// logCost logs the browser's cost for a page. The browser draws without a graphics card here. The
-// test does not judge the cost, because machines differ.
+// logCost logs the browser's cost for a page, without a graphics card. The test does not judge the
+// cost, because machines differ.
 func logCost(t *testing.T, tab context.Context, took time.Duration) {
 	t.Helper()
 	got, err := chromedp.Call(tab, performance.GetMetrics, cdp.Empty{})
@@ -159,7 +159,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	// A failed call's page has its attempts.
 	l.sees(tab, "a failed call", `document.querySelector("#calls tr.failed a")`)
 
-	// Sorting: by name ascending, then descending, then as before.
+	// Sorting is by name ascending, then descending, then as before.
 	const firstNames = `[...document.querySelectorAll("#upstreams tbody tr")].map(r => r.dataset.upstream)`
 	do(`document.querySelector('[data-focus="sort upstreams0"]').focus()`)
 	do(`document.activeElement.click()`)
@@ -171,7 +171,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	do(`document.activeElement.click()`)
 	l.sees(tab, "trouble first again", firstNames+`[0] == "gpu-29" && !document.querySelector("#upstreams [aria-sort]")`)
 
-	// A selection survives renewals.
+	// A selection survives updates.
 	do(`getSelection().selectAllChildren(document.querySelector('[data-upstream="gpu-29"] th b'))`)
 	at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))
 	l.sees(tab, "the selection after a renewal", before+fmt.Sprintf(` != %q && getSelection().toString() == "gpu-29"`, at))

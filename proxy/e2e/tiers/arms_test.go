@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// arms runs edges with two engines. The second engine gets a share of the calls.
+// arms runs edges with two engines. The second engine receives a share of the calls.
 func arms(t *testing.T, edges int, traffic, model string) []*rig.Local {
 	t.Helper()
 	var all []*rig.Local
@@ -52,7 +52,6 @@ type line struct {
 	MissedArm          string `json:"missed_arm"`
 }
 
-// lines returns the access lines so far.
 func lines(p *rig.Local) (all []line) {
 	for text := range strings.Lines(p.Log.String()) {
 		var l line
@@ -63,13 +62,12 @@ func lines(p *rig.Local) (all []line) {
 	return all
 }
 
-// told returns the lines of all calls, once they have ended.
+// told returns the lines of all calls after they have ended.
 func told(p *rig.Local) []line {
 	p.Told()
 	return lines(p)
 }
 
-// last returns the newest line of told.
 func last(p *rig.Local) line {
 	all := told(p)
 	return all[len(all)-1]
@@ -86,7 +84,7 @@ func turn(conversation, turn int, more string) string {
 }
 
 // TestArms checks that a share of the conversations, each with all of its turns, goes to an arm at
-// every edge, no matter which policy is set.
+// every edge, with every policy.
 func TestArms(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
@@ -145,7 +143,7 @@ func split(p *rig.Local) (own, other int) {
 const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
 // TestArmIsFull checks that calls of a full arm go to the other deployments, and stay
-// distinguishable. The other deployments' calls get a 429 despite free slots in the arm.
+// distinguishable. The other deployments' calls receive a 429 despite free slots in the arm.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "")[0]
@@ -252,8 +250,8 @@ func keepAsking(p *rig.Local, clients int) (stop func()) {
 	}
 }
 
-// TestArmFalls takes the arm down and up again under load, and then the other deployments. No
-// client notices.
+// TestArmFalls stops and restarts the arm under load, and then the other deployments. No client
+// notices.
 func TestArmFalls(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
@@ -298,8 +296,8 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms checks that a token count does not go to an engine of an arm that the
-// conversation does not belong to.
+// TestCountsAreOfArms checks that a token count does not go to an engine of another arm than the
+// conversation's.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()
 	s := armsSetup("0%", "")

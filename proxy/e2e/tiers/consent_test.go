@@ -81,9 +81,9 @@ var prompts = map[string]string{
 	"/v1/messages/count_tokens": `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 }
 
-// TestConsent checks that no call of a key without consent reaches an external engine, no matter
-// what happens to the in-house engines, while a key with consent gets answers from it. A client
-// without consent gets the refusal of the in-house engines.
+// TestConsent checks that no call of a key without consent reaches an external engine, whatever
+// happens to the in-house engines, while a key with consent receives answers from it. A client
+// without consent receives the refusal of the in-house engines.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -176,8 +176,7 @@ func TestConsent_Catalog(t *testing.T) {
 	}
 }
 
-// TestConsentOfMoves checks that calls that move to another engine, before and after their first
-// token, also stay in-house.
+// TestConsentOfMoves checks that calls that move to another engine also stay in-house.
 func TestConsentOfMoves(t *testing.T) {
 	t.Parallel()
 	t.Run("drained", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 const confinedKey = "key-that-may-use-one-model"
 
 // TestFallback checks that, in every dialect, another model answers under its own name while the
-// model's engines are full or out. A key that may not use the fallback gets the refusal. A call
+// model's engines are full or out. A key that may not use the fallback receives the refusal. A call
 // that the fallback cannot answer goes to the next fallback.
 func TestFallback(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ models:
   - { id: dear, deployments: [{ upstream: out, served: sim }], allow_members: [service_tier] }
 `
 
-// dialectBodies holds request bodies without the model and the members that a test puts in front.
+// dialectBodies has request bodies without the members that a test puts in front.
 var dialectBodies = map[string]string{
 	"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_tokens":2}`,
 	"/v1/completions":      `"prompt":"a","max_tokens":2}`,
@@ -28,8 +28,8 @@ var dialectBodies = map[string]string{
 	"/v1/responses":        `"input":"a","max_output_tokens":16}`,
 }
 
-// TestHosted checks that no request member gives a client of a hosted engine access to other models
-// than its key's, to a more expensive tier, or to stored data.
+// TestHosted checks that no request member gives a client access to other models, to a more
+// expensive tier, or to stored data.
 func TestHosted(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})
@@ -65,7 +65,7 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHosted_Speech checks that the speed of speech is a number, not a tier.
+// TestHosted_Speech checks that the speed of speech is a number, and not a tier.
 func TestHosted_Speech(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `keys:

@@ -40,7 +40,7 @@ func hosted(t *testing.T, e *sim.Engine) string {
 	return s.URL + "/openai"
 }
 
-// pair holds an in-house engine with two slots, and a hosted engine for overflow.
+// pair has an in-house engine with two slots, and a hosted engine for overflow.
 type pair struct {
 	*rig.Local
 	house, cloud *sim.Engine
@@ -96,7 +96,7 @@ func (p *pair) active() (n int) {
 }
 
 // TestOverflow checks that the hosted API answers a call that finds the in-house engine full, and
-// is named as the upstream. Once the in-house engine has room, it answers the next call.
+// is named as the upstream. Once the in-house engine has a free slot, it answers the next call.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "")
@@ -141,7 +141,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestOverflowWaits checks that with a queue a call overflows after it has waited in vain.
+// TestOverflowWaits checks that with a queue a call overflows only after it has waited without a
+// slot.
 func TestOverflowWaits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 4, wait: 500ms }")
@@ -165,8 +166,8 @@ func TestOverflowWaits(t *testing.T) {
 	}
 }
 
-// TestFullQueueOverflows checks that a call that finds the queue full overflows at once, while the
-// waiting call continues to wait.
+// TestFullQueueOverflows checks that a call that finds the queue full overflows immediately, while
+// the waiting call continues to wait.
 func TestFullQueueOverflows(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 1, wait: 10m }")
@@ -191,8 +192,8 @@ func TestFullQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestSpareTier checks that a tier that is only for failures of the in-house engine does not take
-// its overflow.
+// TestSpareTier checks that a tier that is only for failures of the in-house engine does not
+// receive its overflow.
 func TestSpareTier(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 8, wait: 60s }")
@@ -203,7 +204,7 @@ func TestSpareTier(t *testing.T) {
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
 	}
-	// That tier takes the waiting call when the in-house engine fails.
+	// That tier receives the waiting call when the in-house engine fails.
 	p.house.Unlisten()
 	p.house.Drop(1, true)
 	waits.Wait()
@@ -216,8 +217,8 @@ func TestSpareTier(t *testing.T) {
 	}
 }
 
-// TestHouseFalls takes the in-house engine down and up again under load. No client notices, and the
-// cloud gets calls only in between.
+// TestHouseFalls stops and restarts the in-house engine under load. No client notices, and the
+// cloud receives calls only in between.
 func TestHouseFalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 64, wait: 60s }")
@@ -257,8 +258,8 @@ func TestHouseFalls(t *testing.T) {
 	clients.Wait()
 }
 
-// TestBusyIsNotDown checks that with `when: down` the client gets a busy engine's refusal, and that
-// the refusal sends no call to the next tier.
+// TestBusyIsNotDown checks that with `when: down` the client receives a busy engine's refusal,
+// which sends no call to the next tier.
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")

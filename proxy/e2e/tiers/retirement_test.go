@@ -9,10 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetirement checks that every answer of a retiring model has its dates, in every dialect,
-// unstreamed, streamed and refused, and that the catalog and the pages also have the dates. The
-// model is still served after the dates. If another model answers in its place, the answer has only
-// the dates of the requested one.
+// TestRetirement checks that every answer of a retiring model, the catalog and the pages have its
+// dates. The model is still served after the dates. If another model answers instead, the answer
+// has only the dates of the requested one.
 func TestRetirement(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{

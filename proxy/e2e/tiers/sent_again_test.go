@@ -48,8 +48,8 @@ func TestFailingEngine(t *testing.T) {
 	}
 }
 
-// TestFallbackHasOwnLimits checks that a model that answers for another one gets the client's
-// request under its own rules.
+// TestFallbackHasOwnLimits checks that a fallback model receives the client's request under its own
+// rules.
 func TestFallbackHasOwnLimits(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}, {Record: true}}, Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + `
@@ -67,7 +67,7 @@ models:
 }
 
 // TestFallbackAfterLongWait checks that the fallback also answers a stream that has waited for a
-// slot so long that its client got keep-alives.
+// slot so long that its client received keep-alives.
 func TestFallbackAfterLongWait(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: `timeouts: { linger: 0s }

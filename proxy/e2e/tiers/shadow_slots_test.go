@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShadowLeavesHalf checks that copies take less than half of an engine's slots, and none while
-// a call waits for the model.
+// TestShadowLeavesHalf checks that copies use less than half of an engine's slots, and none while a
+// call waits for the model.
 func TestShadowLeavesHalf(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -165,8 +165,8 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 }
 
-// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, whether or not the other
-// model has tiers.
+// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, with and without
+// tiers.
 func TestShadowWakesNoEngine(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {

@@ -52,8 +52,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 	return all
 }
 
-// TestShadow checks that in every dialect the other engine gets the same request as the model's own
-// engine, that its answer is counted, and that neither the client nor its key is affected.
+// TestShadow checks that in every dialect the other engine receives the same request as the model's
+// own engine, that its answer is counted, and that neither the client nor its key is affected.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -89,7 +89,7 @@ func TestShadow(t *testing.T) {
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
-	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies take at most half of the slots
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies use at most half of the slots
 	s.Config = strings.Replace(s.Config, "concurrency: 8", "concurrency: 64", 1)
 	s.Engines[1].Slots = 128
 	s.Engines[0].Latency, s.Engines[1].Latency = 100*time.Millisecond, 900*time.Millisecond
@@ -133,7 +133,7 @@ func TestShadowShare(t *testing.T) {
 }
 
 // TestShadowEndsWithItsClient checks that a copy ends when its client disconnects, even if the call
-// waits only for that client. After a complete answer the copy continues.
+// is complete except for the client. After a complete answer the copy continues.
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -199,8 +199,8 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowTakesFreeSlots checks that a copy takes only free slots and keeps its slot, at a model
-// with a queue and without.
+// TestShadowTakesFreeSlots checks that a copy uses only free slots and occupies its slot, at a
+// model with a queue and without.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
@@ -228,8 +228,8 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 	}
 }
 
-// TestShadowFails checks that the client gets its answer and the breaker stays closed, no matter
-// what the copy's engine does.
+// TestShadowFails checks that the client receives its answer and the breaker stays closed, whatever
+// the copy's engine does.
 func TestShadowFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=500", "status=429", "reset-before", "garbage-head", "head-cut", "cut-after=2", "reset-after=2"} {
@@ -263,8 +263,7 @@ func TestShadowUnfit(t *testing.T) {
 	}
 }
 
-// TestShadowRefused checks that an invalid request is not a failure of the engine that got its
-// copy.
+// TestShadowRefused checks that an invalid request is not a failure of the copy's engine.
 func TestShadowRefused(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=400", "status=422"} {
@@ -316,8 +315,8 @@ models:
 	}
 }
 
-// TestShadow_Changed checks that an engine that refuses adjacent turns of one role gets the copy
-// once more with the turns joined, like a call, and gets later copies in that form at once.
+// TestShadow_Changed checks that an engine that refuses adjacent turns of one role receives the
+// copy once more with the turns joined, and receives later copies in that form.
 func TestShadow_Changed(t *testing.T) {
 	t.Parallel()
 	setup := shadowSetup("100%", "")

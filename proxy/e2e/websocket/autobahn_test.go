@@ -21,7 +21,7 @@ func control(code int, reason string) string {
 	return string(binary.BigEndian.AppendUint16(nil, uint16(code))) + reason
 }
 
-// probe is a message that gets an answer at once: an error that contains the message's text.
+// probe is a message whose response is an error that contains the message's text.
 const probe = `{"type":"response.steer","response_id":"✓ µ 😀"}`
 
 func autobahn() map[string]autobahnCase {
@@ -102,7 +102,7 @@ func autobahn() map[string]autobahnCase {
 }
 
 // autobahnCase has the frames that a client sends, the close code that follows, and the frames that
-// the client gets before the close.
+// the client receives before the close.
 type autobahnCase struct {
 	sent  string
 	code  int

@@ -34,7 +34,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 // TestDrain checks that a draining edge lets the running call end and then closes, and that it
-// closes a connection without a call at once.
+// immediately closes a connection without a call.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -55,8 +55,7 @@ func TestDrain(t *testing.T) {
 	rig.Receive(t, 2*rig.Patience, "the edge ends", ended)
 }
 
-// TestReload checks that connections outlive a reload, and end when a reload switches the setting
-// off.
+// TestReload checks that connections survive a reload, and end when a reload disables the setting.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -154,8 +154,7 @@ func TestFragments(t *testing.T) {
 	})
 }
 
-// TestWrongFrames checks that frames that the protocol forbids end only their connection, with the
-// right code.
+// TestWrongFrames checks that forbidden frames end only their connection, with the right code.
 func TestWrongFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -199,9 +198,9 @@ func large(n int) string {
 	return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
 }
 
-// TestLargeMessages checks that a message of the largest size for request bodies is accepted, in
-// one piece or in several. A larger one gets an error and ends the connection with 1009, and so
-// does a frame that only announces a larger size.
+// TestLargeMessages checks that a message of the maximum size is accepted, in one piece or in
+// several. A larger one receives an error and ends the connection with 1009, and so does a frame
+// that only announces a larger size.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
@@ -225,7 +224,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 // TestAnnounced checks that a message that announces too large a length is refused before it is
-// received, no matter which frame announces the length.
+// received, whichever frame announces the length.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -247,8 +246,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestEmptyFragments checks that a message may have empty pieces, and that the call is answered.
-// Without a limit on empty pieces a client could keep the edge busy forever.
+// TestEmptyFragments checks that a message may have empty pieces, but not without a limit, because
+// a client could otherwise keep the edge busy forever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -261,8 +260,8 @@ func TestEmptyFragments(t *testing.T) {
 	c.closed(1008)
 }
 
-// TestMessageMemory checks that a message for which there is no memory gets an error and the
-// connection continues, and that a message that is too large gets a different error.
+// TestMessageMemory checks that a message without memory receives an error and the connection
+// continues, and that a message that is too large receives a different error.
 func TestMessageMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
@@ -357,8 +356,8 @@ func TestHandshakeWithBody(t *testing.T) {
 	c.Reply("GET").WantStatus(101)
 }
 
-// TestEarlyFrames checks that the edge reads frames that a client sends with the upgrade request,
-// before the edge's answer.
+// TestEarlyFrames checks that the edge reads frames that a client sends together with the upgrade
+// request.
 func TestEarlyFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -368,8 +367,8 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).until(`"type":"response.completed"`)
 }
 
-// TestFuzzedFrames checks that the edge serves other clients and leaks no resource, no matter which
-// frames it receives.
+// TestFuzzedFrames checks that the edge serves other clients and leaks no resource, whatever frames
+// it receives.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

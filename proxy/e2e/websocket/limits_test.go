@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestLimits checks that calls are refused for the same reasons as a POST (the key's limits, the
-// size, or lack of a slot), and that the connection continues.
+// TestLimits checks that calls are refused for the same reasons as a POST, and that the connection
+// continues.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 2 }", Limits: "request_body: 2KiB"})
@@ -130,8 +130,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestIdleMemory checks that an idle connection holds only the memory that is counted, not its last
-// messages. It runs alone because it measures the heap.
+// TestIdleMemory checks that an idle connection uses only the counted memory. It runs alone because
+// it measures the heap.
 func TestIdleMemory(t *testing.T) {
 	const conns, size = 6, 4 << 20
 	p := start(t, rig.Setup{})
@@ -158,7 +158,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound checks that calls wait up to the queue's bound, and that a further call is
+// TestQueueBound checks that calls wait up to the queue's depth, and that a further call is
 // refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
@@ -191,11 +191,11 @@ func TestWaitingMessages(t *testing.T) {
 	if e := c.refused(429, "rate_limited"); !strings.Contains(e.Error.Message, "1 concurrent request") {
 		t.Errorf("refusal = %s, want the limit of 1 concurrent request", e.text)
 	}
-	c.create("", "") // a small message also takes a place
+	c.create("", "") // a small message also counts
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
-	again := dial(t, p) // the place is free when the connection has ended
+	again := dial(t, p) // the message no longer counts when the connection has ended
 	again.create("", "")
 	again.create("", "")
 	again.completed()
@@ -210,8 +210,8 @@ func TestWaitingMessages(t *testing.T) {
 	}
 }
 
-// TestWaitingMessages_Share checks that a key's waiting messages hold at most half of the memory
-// for bodies, so that other keys find room.
+// TestWaitingMessages_Share checks that a key's waiting messages use at most half of the memory for
+// bodies, so that other keys' messages fit.
 func TestWaitingMessages_Share(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -231,7 +231,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 		message(open[i])
 		rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_body_memory_bytes") >= float64((i+1)*size) })
 	}
-	message(open[2]) // a growing message holds more than its length
+	message(open[2]) // a growing message uses more than its length
 	open[2].refused(503, "no_body_memory")
 	p.Key = other
 	by := dial(t, p)
@@ -239,8 +239,8 @@ func TestWaitingMessages_Share(t *testing.T) {
 	by.completed()
 }
 
-// TestSlowReader checks that a client that does not read stops its engine, and is cut off after the
-// write timeout.
+// TestSlowReader checks that a client that does not read stops its engine, and is disconnected
+// after the write timeout.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "write: 2s"})
@@ -257,7 +257,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 // TestConnectionsOfAKey checks that one key may have a quarter of limits.connections. A further
-// connection is refused like a request, and there is room again when a connection has ended.
+// connection is refused like a request, until another connection has ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

@@ -19,7 +19,7 @@ const (
 	on   = "responses: { websocket: true }"
 )
 
-// start runs an edge that answers over WebSocket, until the test ends.
+// start runs an edge with WebSocket until the test ends.
 func start(t *testing.T, s rig.Setup) *rig.Local {
 	t.Helper()
 	s.Top += "\n" + on
@@ -35,7 +35,7 @@ type peer struct {
 	ws *websocket.Conn
 }
 
-// event holds what tests read from a message.
+// event has the members of a message that tests read.
 type event struct {
 	Type     string `json:"type"`
 	Number   int    `json:"sequence_number"`
@@ -126,7 +126,7 @@ func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
 		e := c.hear()
-		if e.Type == "error" { // as clients recognise it, with or without a status
+		if e.Type == "error" { // as clients recognize it, with or without a status
 			return e, text
 		}
 		if e.Number != n {

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCalls checks that calls over WebSocket get the events of a stream, and appear in metrics and
-// the log like other calls.
+// TestCalls checks that calls over WebSocket receive the events of a stream, and appear in metrics
+// and the log like other calls.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -67,7 +67,7 @@ func roles(messages []map[string]any) string {
 }
 
 // TestToolTurns checks that a turn may continue the last response with only the outputs of its tool
-// calls, and that the engine gets the complete conversation.
+// calls, and that the engine receives the complete conversation.
 func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -101,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept checks that a lane can continue only its last response, whether the input is a
-// string or a list. A response that failed, or was followed by another one, is no longer kept.
+// TestWhatIsKept checks that a lane can continue only its last response. A response that failed, or
+// was followed by another one, is no longer stored.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -189,8 +189,7 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer checks that an answer that is written in pieces is one message, no matter which
-// members the edge adds to it.
+// TestLargeAnswer checks that an answer that is written in pieces is one message.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
@@ -276,7 +275,7 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestWarmUp checks that generate: false checks a request and keeps its input, without an engine.
+// TestWarmUp checks that generate: false checks a request and stores its input, without an engine.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -300,8 +299,8 @@ func TestWarmUp(t *testing.T) {
 	c.refused(400, "invalid_type")
 }
 
-// TestMessagesWithoutACall checks that invalid messages get errors and the connection continues,
-// and that messages that need no answer get none.
+// TestMessagesWithoutACall checks that invalid messages receive errors and the connection
+// continues.
 func TestMessagesWithoutACall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -376,7 +375,8 @@ func TestOfficialClient(t *testing.T) {
 	}
 }
 
-// TestSilence checks that a waiting client gets the same events in each turn as a waiting stream.
+// TestSilence checks that a waiting client receives the same events in each turn as a waiting
+// stream.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})
