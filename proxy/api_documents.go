@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	_ "embed" // for the document below
+	_ "embed" // embeds troubleshooting.md
 	"hash/fnv"
 	"strconv"
 
@@ -12,13 +12,12 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// troubleshooting is the operator's runbook, by symptom and by alert.
+// troubleshooting is the troubleshooting document for operators, organized by symptom and by alert.
 //
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// document is the API's description in one format. Every client gets it, with or without a
-// credential.
+// document is the API's description in one format. All clients may read it without a credential.
 type document struct {
 	path, contentType, etag string
 	body                    []byte
@@ -35,8 +34,8 @@ func newDocument(path, contentType string, body []byte) document {
 	return document{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
 }
 
-// serve answers GET and HEAD. The bytes change only with a new build, so clients may cache them for
-// an hour.
+// serve serves the document. Clients may cache it for an hour, because it changes only with a new
+// build.
 func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
@@ -44,6 +43,5 @@ func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	respondCached(ctx, d.contentType, d.etag, d.body)
 }
 
-// Alerts maps the names of the alerts in .deploy/alerts.yaml to plain texts that say what to do
-// when the alert fires.
+// Alerts maps the names of the alerts in .deploy/alerts.yaml to instructions for the operator.
 func Alerts() map[string]string { return status.AlertTexts(troubleshooting) }

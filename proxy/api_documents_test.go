@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// TestDocumentNamesEveryEndpoint checks that every endpoint is described. A test in proxy/e2e
-// checks that no other endpoint is described.
+// TestDocumentNamesEveryEndpoint checks that the document describes every endpoint. A test in
+// proxy/e2e checks that it describes no others.
 func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
@@ -34,8 +34,8 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryPromisedEndpointExists checks that a configuration's supported_endpoints may list
-// exactly the endpoints that the edge serves. The catalog publishes the list unchanged.
+// TestEveryPromisedEndpointExists checks that supported_endpoints in the configuration accepts
+// exactly the endpoints that the edge serves. The catalog publishes this list unchanged.
 func TestEveryPromisedEndpointExists(t *testing.T) {
 	served, listed := []string{endpoint.Realtime.Path}, []string(nil)
 	for _, ep := range endpoint.All {

@@ -18,12 +18,10 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Catalog requests and health checks are not calls. They take no lease, reach no engine and have no
-// access log line.
+// Catalog requests and health checks are not calls: they need no lease and have no access log line.
 
-// models answers GET /v1/models. It needs a key only if the configuration says so. A valid key
-// narrows the list to that key's models, and a wrong key is refused. If an agent's header or query
-// requests further members, they are added.
+// models handles GET /v1/models. It requires a key only if the configuration does. If the request
+// has a valid key, the list contains only the key's models. A wrong key is refused.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -50,7 +48,8 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// scopeOf returns the catalog scope of a key, and the id of the key whose rights it has.
+// scopeOf returns the catalog scope of a key, and the id of the key that is the template for its
+// rights.
 func scopeOf(key *auth.Key) (scope, template string) {
 	if key == nil {
 		return catalog.Public, ""
@@ -61,12 +60,11 @@ func scopeOf(key *auth.Key) (scope, template string) {
 	return key.ID, template
 }
 
-// wantsMessages reports whether a client of Anthropic's API requests the catalog.
 func wantsMessages(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
 }
 
-// refusePage answers a catalog request with an error, in the dialect of the requested list.
+// refusePage responds to a catalog request with an error, in the dialect of the requested list.
 func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ModelsDialect
 	if wantsMessages(ctx) {
@@ -75,7 +73,6 @@ func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	p.respondError(ctx, d, err)
 }
 
-// readPage reads from the query which page of the list a client of Anthropic's API requests.
 func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	v.After, v.Before = string(q.Peek("after_id")), string(q.Peek("before_id"))
 	if !q.Has("limit") {
@@ -89,7 +86,7 @@ func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	return nil
 }
 
-// modelByID answers GET /v1/models/{id}. Ids may hold slashes, escaped or not.
+// modelByID handles GET /v1/models/{id}. Ids may contain slashes, escaped or not.
 func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -110,8 +107,8 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential if it has one or needs one. If ok is false, optionalKey
-// has already answered the request.
+// optionalKey checks the credential of a request, if there is one or the configuration requires
+// one. If ok is false, optionalKey has already responded.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), time.Now())
@@ -140,8 +137,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	// The public list also varies: a cache must not serve it to a key with its own list, or to a
-	// client that reads another dialect.
+	// Even the public list needs Vary: a cache must not serve it to a key that has a different
+	// list, or to a client that uses another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -151,8 +148,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	respondCached(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondCached answers with body, or with 304 if the client already has it. body is shared and not
-// copied.
+// respondCached responds with the body, or with 304 if the client already has it. The body is
+// shared, not copied.
 func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
 	if hasCurrent(ctx.Request.Header.Peek("If-None-Match"), etag) {
@@ -163,8 +160,8 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 	ctx.Response.SetBodyRaw(body)
 }
 
-// hasCurrent reports whether an If-None-Match header names etag. The header is a star or a list of
-// tags, each strong or weak. The comparison is the weak one (RFC 9110, 13.1.2). Our tags contain no
+// hasCurrent reports whether If-None-Match contains the tag. The header is a star or a list of
+// strong and weak tags, and the comparison is weak (RFC 9110, 13.1.2). The edge's tags contain no
 // comma.
 func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	etag = strings.TrimPrefix(etag, "W/")
@@ -177,7 +174,7 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	return false
 }
 
-// health answers GET /health. It shows only that the edge is alive.
+// health handles GET /health. The response says only that the edge is alive.
 func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
@@ -192,7 +189,7 @@ func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 		`"openapi":"/openapi.json"}`)
 }
 
-// headRoot answers HEAD /. Clients use it to check that the host answers.
+// headRoot handles HEAD /. Clients use it to check that the host responds.
 func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

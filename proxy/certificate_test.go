@@ -39,8 +39,8 @@ func TestWarnOfCertificate(t *testing.T) {
 	}
 }
 
-// TestReloadWarnsOfFiles checks that a reload, and a dry run with another file's text, give the
-// same warnings about named files as `penstock check`.
+// TestReloadWarnsOfFiles checks that a reload, and a dry run with the text of another file, return
+// the same warnings about named files as `penstock check`.
 func TestReloadWarnsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	selfsigned.Write(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))

@@ -22,16 +22,16 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide holds the certificates and their sources. Its fields are nil for a listener without
-// TLS.
+// secureSide contains the certificates and their sources. The fields of a listener without TLS are
+// nil.
 type secureSide struct {
 	admin      *listen.Certificate
 	pair       *listen.Certificate
-	manager    *acme.Manager // nil if the pair is in files
-	challenges *acme.Server  // nil without tls.acme.http
+	manager    *acme.Manager // nil if the certificate is in files
+	challenges *acme.Server  // nil if tls.acme.http is not set
 }
 
-// openTLS loads the configured certificate pairs, or the certificates that an earlier process has
+// openTLS loads the configured certificates, or the certificates that an earlier process has
 // obtained.
 func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {
@@ -84,8 +84,6 @@ func newManager(a *config.ACME, public, challenges net.Listener, log *zap.Logger
 	return acme.New(o)
 }
 
-// keepCertificates obtains and renews the edge's certificates until the returned function is
-// called.
 func keepCertificates(e *Edge) (end func()) {
 	m, challenges := e.opts.ACME, e.opts.Challenges
 	if m == nil {
@@ -107,7 +105,7 @@ func keepCertificates(e *Edge) (end func()) {
 	return func() {
 		cancel()
 		if challenges != nil {
-			_ = challenges.Close() // an error does not matter, because the process ends
+			_ = challenges.Close() // the process exits anyway
 		}
 		select {
 		case <-ended:
@@ -116,7 +114,7 @@ func keepCertificates(e *Edge) (end func()) {
 	}
 }
 
-// shareCertificates makes the edges of a fleet obtain their certificates together.
+// shareCertificates lets the edges of a fleet share the certificates that they obtain.
 func shareCertificates(e *Edge) {
 	if e.fleet == nil || e.opts.ACME == nil {
 		return
@@ -133,7 +131,8 @@ func shareCertificates(e *Edge) {
 	}), e.guard))
 }
 
-// certificateState returns what operators see about the edge's certificates; nil without TLS.
+// certificateState returns the state of the edge's certificates for operators, or nil if it does
+// not use TLS.
 func certificateState(o *Options) *status.Certificate {
 	if o.ACME == nil {
 		return status.CertificateOf(o.Certificate.Valid())
@@ -151,7 +150,6 @@ func certificateState(o *Options) *status.Certificate {
 	return out
 }
 
-// appendCertificates writes the metrics of the certificates that the edge itself obtains.
 func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
 	if m == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// TestConnectionsToldOnce checks that a connection limit that the descriptor limit does not allow
-// is logged when it is new, and not at every reload.
+// TestConnectionsToldOnce checks that a connection limit that exceeds the descriptor limit is
+// logged when it changes, and not at every reload.
 func TestConnectionsToldOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	log, c := zap.New(core), config.Defaults()

@@ -9,20 +9,25 @@ import (
 	"penstock/proxy/request/call"
 )
 
-// drain shuts the public side down in steps. First /-/ready answers 503, and answers ask clients to
-// close. The listener keeps accepting for timeouts.linger, so that load balancers notice. If no
-// balancer routes to the edge (Options.Direct), the listener accepts only while calls run. Then the
-// listener stops accepting, idle connections close, and running calls get timeouts.drain to finish.
-// Calls that still run after that get an error in their stream, and errorFlushTime to send it.
-// Finally drain closes the remaining connections. Their clients have sent half a head, do not send
-// their body, or do not read. Options.Hurry ends every wait except hurriedFlushTime.
+// drain shuts the public side down in steps:
+//
+//   - /-/ready responds with 503, and responses ask clients to close their connections.
+//   - The listener continues to accept for timeouts.linger, so that load balancers notice the drain. If no
+//     load balancer routes to the edge (Options.Direct), this step ends when no call runs.
+//   - The listener stops accepting, idle connections close, and running calls have timeouts.drain
+//     to finish.
+//   - Calls that still run end with an error and have errorFlushTime to send it.
+//   - The remaining connections are closed. Their clients have sent only part of a head, do not
+//     send their body, or do not read.
+//
+// Options.Hurry ends every wait except hurriedFlushTime.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.ending
 	e.log.Info("draining", zap.Int64("calls", end.calls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
-		// The next process also has this port, and a monitor must not mistake the next process for
-		// one that is not ready.
+		// The next process listens on the same port. A monitor must reach only that process, not
+		// this one, which is no longer ready.
 		e.admin.LeavePort()
 		_ = e.shutAdmin() // if this fails, the listener ends with the process
 	}

@@ -41,14 +41,13 @@ import (
 	"penstock/upstreams"
 )
 
-// Edge is the complete proxy: the public listener, the admin listener, and all components between
-// them and the engines.
+// Edge is the complete proxy: both listeners, and all components between them and the engines.
 type Edge struct {
 	opts     Options
 	log      *zap.Logger
 	guard    *guard.Guard
 	metrics  *metrics.Set
-	registry observe.Registry // metrics of the upstreams
+	registry observe.Registry
 	set      *upstreams.Set
 	reloads  *reload.Reloader
 	services *call.Services // the components that calls share
@@ -58,28 +57,29 @@ type Edge struct {
 	bound    connectionBound
 	away     turnedAway
 	server   *fasthttp.Server
-	admin    *admin.Server // nil without an admin listener
+	admin    *admin.Server // nil if there is no admin listener
 	ending   *ending
-	fleet    *fleet.Fleet // nil if the edge shares nothing with other edges
-	signer   *sign.Signer // signs messages to other edges; nil: they are unsigned
-	// where the edges of a fleet share their work; nil if the edge shares nothing
+	fleet    *fleet.Fleet // nil if the edge does not share state with other edges
+	signer   *sign.Signer // signs messages to other edges; nil if they are unsigned
+	// board shares the work of this edge with the other edges of a fleet. It is nil if the edge
+	// does not share state.
 	board  *board.Board
-	ledger *ledger.Ledger // nil without a ledger
+	ledger *ledger.Ledger // nil if no ledger is configured
 	keys   *limit.Keys
-	shared *keystore.Keys // nil if the store holds no keys
-	made   *runkeys.File  // nil unless a file holds keys made at run time
+	shared *keystore.Keys // nil if the store contains no keys
+	made   *runkeys.File  // nil unless a file contains keys created at run time
 
-	fleetUsage *fleet.Rows // nil if the edge shares nothing
+	fleetUsage *fleet.Rows // nil if the edge does not share state
 
 	websockets *websocket.Carrier
 	sessions   *realtime.Sessions
 }
 
-// retiredKeys is the maximum number of removed keys whose limit state is kept.
+// retiredKeys is the maximum number of removed keys whose limit state is retained.
 const retiredKeys = 1024
 
-// New builds an edge that serves o.Config. New starts to probe the upstreams, but the edge accepts
-// no connection before Serve.
+// New creates an edge that serves o.Config. New starts to probe the upstreams. The edge does not
+// accept connections before Serve.
 func New(o Options) (*Edge, error) {
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
@@ -155,7 +155,6 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// abandon stops the components that New had started when it failed.
 func abandon(e *Edge) error {
 	e.copies.Close()
 	e.reloads.Running().Issued.Close()
@@ -191,8 +190,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	return s, err
 }
 
-// reloadOptions returns the components that a reload changes, and the edge's settings that change
-// with the configuration.
+// reloadOptions returns the components and settings that a reload changes.
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
@@ -264,15 +262,13 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 	}
 }
 
-// Reload requests a reload and returns at once.
+// Reload requests a reload without waiting for it.
 func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 
-// LastReload returns the result of the last reload, or nil if there was none.
+// LastReload returns the result of the last reload, or nil.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
-// Serve accepts connections until ctx ends, and then drains. During the drain the edge is not
-// ready, still accepts for timeouts.linger, and lets running calls finish within the drain time.
-// After that time Serve ends the remaining calls with an error. It returns nil after an orderly
+// Serve accepts connections until ctx ends, and then drains. It returns nil after an orderly
 // shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
@@ -301,8 +297,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 	return errors.Join(err, e.close())
 }
 
-// serveAdmin serves operators until the edge drains. If it fails, the edge continues to serve
-// clients.
+// serveAdmin runs the admin listener. If it fails, the edge continues to serve clients.
 func (e *Edge) serveAdmin() {
 	e.guard.Point("accept.admin")
 	if err := e.admin.Serve(); err != nil {
@@ -310,11 +305,10 @@ func (e *Edge) serveAdmin() {
 	}
 }
 
-// historyPeriod is how often the upstreams' short history advances.
+// historyPeriod is the interval of tick.
 const historyPeriod = time.Second
 
-// tick advances the short history of the upstreams and the history of the status page until ctx
-// ends.
+// tick updates the histories of the upstreams and of the status page until ctx ends.
 func (e *Edge) tick(ctx context.Context) {
 	t := time.NewTicker(historyPeriod)
 	defer t.Stop()
@@ -333,14 +327,11 @@ func (e *Edge) tick(ctx context.Context) {
 	}
 }
 
-// warnOfCertificates logs a warning if clients or the operator's programs will refuse the
-// certificate in use.
 func warnOfCertificates(e *Edge) {
 	warnOfCertificate(e.log, "tls", e.opts.Certificate)
 	warnOfCertificate(e.log, "admin.tls", e.opts.AdminCertificate)
 }
 
-// warnOfCertificate logs a warning if a setting has a certificate that is not valid now.
 func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
 		log.Warn(t, zap.String("event", "certificate_invalid"), zap.String("setting", setting),
@@ -348,17 +339,15 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	}
 }
 
-// evictAfter is how long a client that sends no request keeps its connection once
-// limits.connections is reached. With a shorter time, a busy client could send its next request
-// just as the connection is closed.
+// evictAfter is how long a connection must have been idle before it may be closed to make room. If
+// this time were shorter, a busy client could send its next request just as the connection is
+// closed.
 const evictAfter = time.Second
 
-// connectionBound is the last computed maximum number of connections: the configured one, and the
-// one that the descriptor limit allows.
 type connectionBound struct{ configured, affordable int }
 
-// of returns how many clients may be connected. If the descriptor limit does not allow the
-// configured number, of logs both numbers, unless they have not changed. It must not be called
+// of returns the configured number of connections, or fewer if the descriptor limit does not allow
+// as many. If the result is lower and has changed, it is logged. of must not be called
 // concurrently.
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}

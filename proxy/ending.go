@@ -10,35 +10,35 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// errorFlushTime is how long calls that the drain has ended may take to write their error, and
-// their clients to read it. After a second signal hurriedFlushTime replaces it. That time suffices
-// to pass the errors to the kernel, which sends them even after the process has ended.
+// errorFlushTime is how long ended calls have to write their error, and their clients to read it.
+// hurriedFlushTime is sufficient to pass the errors to the kernel, which sends them even after the
+// process has exited.
 const (
 	errorFlushTime   = 2 * time.Second
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
-// ending is the state of an edge's shutdown: whether the edge drains, and whether the operator's
-// second signal (hurry) has cut the drain short. Only the draining goroutine may call the methods
-// that wait. Any goroutine may read the atomic fields.
+// ending is the state of an edge's shutdown. The operator's second signal (hurry) shortens the
+// shutdown. Only the draining goroutine may call the methods that wait. Any goroutine may read the
+// atomic fields.
 type ending struct {
 	draining atomic.Bool
 	cut      atomic.Int64 // calls that were running when hurry ended a wait
 
 	log     *zap.Logger
 	guard   *guard.Guard
-	hurry   <-chan struct{} // closed by the second signal; nil: never
-	calls   func() int64    // how many calls run
-	hurried bool            // hurry has ended a wait
+	hurry   <-chan struct{} // closed by the second signal; may be nil
+	calls   func() int64
+	hurried bool
 }
 
 func newEnding(o *Options, calls func() int64) *ending {
 	return &ending{log: o.Log, guard: o.Guard, hurry: o.Hurry, calls: calls}
 }
 
-// waitOrHurry waits until done returns true, for at most d, and not at all after the second signal.
-// It returns the last result of done. If the second signal ends a wait for the first time,
-// waitOrHurry records how many calls were running.
+// waitOrHurry waits until done returns true, until d has passed, or until the second signal. It
+// returns the last result of done. If the second signal ends a wait for the first time, waitOrHurry
+// records how many calls were running.
 func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := poll(d, e.hurry, done)
 	select {
@@ -55,8 +55,8 @@ func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	return all
 }
 
-// shutdownContext returns the context for a listener's shutdown. It expires after errorFlushTime,
-// and at the latest hurriedFlushTime after the second signal.
+// shutdownContext returns a context that expires after errorFlushTime or, if there is a second
+// signal, hurriedFlushTime after this signal.
 func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
 	go e.guard.Once(guard.Shutdown, func() {
@@ -76,8 +76,8 @@ func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 // drainPoll is the interval at which a drain checks whether it is done.
 const drainPoll = 5 * time.Millisecond
 
-// poll waits until done returns true, at most for d or until hurry is closed. It returns the last
-// result of done.
+// poll waits until done returns true, until d has passed, or until hurry is closed. It returns the
+// last result of done.
 func poll(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()

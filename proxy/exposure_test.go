@@ -14,8 +14,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// elsewhere is a listener on loopback that claims to be reachable from other machines, like one
-// that a service manager has opened.
+// elsewhere is a loopback listener that claims to be reachable from other machines.
 type elsewhere struct {
 	net.Listener
 	at net.Addr
@@ -36,9 +35,9 @@ func listener(t *testing.T, open bool) net.Listener {
 	return ln
 }
 
-// TestOpenPortsStayGuarded checks that a port that other machines reach never serves the API
-// without keys, or the admin pages without a token, even if the file names loopback. This holds for
-// a start on ports that another process opened, and for a reload, which cannot move a port.
+// TestOpenPortsStayGuarded checks that a port that other machines can reach never serves the API
+// without keys or the admin pages without a token. The test starts the edge on ports that another
+// process opened, and reloads it.
 func TestOpenPortsStayGuarded(t *testing.T) {
 	const (
 		rest    = "upstreams: [{ name: up, url: \"http://127.0.0.1:1\", engine: sim, probe: { interval: 1h } }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"

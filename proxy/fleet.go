@@ -24,8 +24,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// newFleet returns the edge's membership in the configured fleet, or nil if the edge shares nothing
-// with other edges.
+// newFleet returns nil if the edge does not share state with other edges.
 func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
 	if !c.Fleet.Shared() {
 		return nil, nil
@@ -54,8 +53,8 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	}), nil
 }
 
-// storeOptions returns the options for the configured store. If sentinels replace the URL, the
-// options name no server for TLS, and each connection verifies the name that it dialled.
+// storeOptions returns the options for the store. If there are sentinels, it omits the server name
+// for TLS, so that each connection verifies the name that it dials.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -81,8 +80,8 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newSharedKeys returns the keys in the store, or nil if the configuration has no keys there. If
-// the edge has a local copy, the keys are in force from the first snapshot onwards.
+// newSharedKeys returns nil if the configuration has no keys in the store. If there is a local
+// copy, the keys are valid from the first snapshot on.
 func newSharedKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
@@ -117,17 +116,16 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	return keystore.NewWriter(client, o.Prefix, valuesOf(c.Fleet.Keys.Secrets)), nil
 }
 
-// memberName returns the edge's name in its fleet: the machine's name and the port of the edge's
-// API. The port distinguishes edges on one machine. The name stays the same after a restart.
+// memberName returns the name of the machine and the port of the edge's API. The port distinguishes
+// edges on the same machine. The name stays the same after a restart.
 func memberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
-	if err != nil { // the listener is not a TCP listener
+	if err != nil { // the public listener is not a TCP listener
 		return hostName()
 	}
 	return hostName() + ":" + port
 }
 
-// hostName returns the machine's name.
 func hostName() string {
 	if host, err := os.Hostname(); err == nil {
 		return host
@@ -135,8 +133,7 @@ func hostName() string {
 	return "unnamed"
 }
 
-// newBoard returns the edge's access to the board where the edges of a fleet share their work, or
-// nil if the edge shares nothing.
+// newBoard returns nil if the edge does not share state.
 func newBoard(e *Edge) *board.Board {
 	if e.fleet == nil {
 		return nil
@@ -150,8 +147,8 @@ func newBoard(e *Edge) *board.Board {
 	return b
 }
 
-// slotAccount returns a function that makes the fleet-wide counter of an upstream's slots, or nil
-// if the edge shares nothing.
+// slotAccount returns a function that creates the fleet-wide counter for the slots of an upstream.
+// It returns nil if the edge does not share state.
 func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil
@@ -162,8 +159,8 @@ func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream)
 	}
 }
 
-// share keeps the edge in its fleet until leave is called. If the store answers, leave gives the
-// edge's share of the shared limits back.
+// share maintains the edge's membership in its fleet until leave is called. leave gives the edge's
+// share of the limits back to the fleet.
 func (e *Edge) share() (leave func()) {
 	if e.fleet == nil {
 		return func() {}

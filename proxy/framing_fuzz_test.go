@@ -24,11 +24,11 @@ import (
 // seen is a request as a server has read it.
 type seen struct{ method, target, body string }
 
-// witness records what a server has seen, by the client's address.
+// witness records what a server has seen, by client address.
 type witness struct {
 	mu sync.Mutex
 	of map[string][]seen
-	// cut holds the addresses whose last request had a body that could not be read.
+	// cut contains the addresses whose last request had a body that could not be read.
 	cut map[string]bool
 }
 
@@ -57,13 +57,11 @@ const (
 )
 
 // framingSeeds are inputs for FuzzFraming, each with the number of requests that the edge accepts.
-// Without this number, the test would not notice that the edge refuses requests that net/http
-// accepts.
 var framingSeeds = []struct {
 	seen int
 	text string
 }{
-	// Valid requests, each followed by another one.
+	// Valid requests, each followed by another request.
 	{2, framingHead + "Content-Length: 2\r\n\r\n{}" + framingSecond},
 	{2, framingHead + "content-length:2\r\nX:\r\n\r\n{}" + framingSecond},
 	{2, framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
@@ -77,7 +75,7 @@ var framingSeeds = []struct {
 	{3, framingChunked + "2;" + strings.Repeat("x", 2000) + "\r\n{}\r\n0\r\n\r\n" + framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
 	{2, "GET / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello" + framingSecond},
 
-	// Requests that are served and end the connection.
+	// Requests after which the edge closes the connection.
 	{0, framingHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + framingSecond},
 	{1, framingChunked + "2;a=\"b\"\r\n{}\r\n0\r\nX: y\r\n\r\n" + framingSecond},
 	{1, "POST / HTTP/1.0\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n{}" + framingSecond},
@@ -87,8 +85,7 @@ var framingSeeds = []struct {
 	{1, "GET / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + framingSecond},
 	{2, "HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 
-	// Requests that are refused because of their heads, before their bodies, which contain
-	// requests.
+	// Requests that are refused because of their heads. Their bodies contain requests.
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 33\r\n\r\n" + framingSecond + framingSecond},
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 9900\r\n\r\n" + strings.Repeat(framingSecond, 301)},
 	{0, framingHead + "Content-Encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n" + framingSecond + "\r\n0\r\n\r\n" + framingSecond},
@@ -152,7 +149,7 @@ var framingSeeds = []struct {
 }
 
 // TestFramingSeeds checks that the edge accepts the expected number of requests from each seed,
-// whether the bytes are sent at once or one at a time.
+// whether the seed is sent in one piece or byte by byte.
 func TestFramingSeeds(t *testing.T) {
 	t.Parallel()
 	w := newWitness()
@@ -165,9 +162,9 @@ func TestFramingSeeds(t *testing.T) {
 	}
 }
 
-// FuzzFraming gives the same bytes to the edge and to net/http. net/http must also see each request
-// that the edge sees, with the same method, target and body and in the same order. The edge may
-// refuse more requests than net/http.
+// FuzzFraming sends the same bytes to the edge and to net/http. net/http must see every request
+// that the edge sees, with the same method, target and body. The edge may refuse more requests than
+// net/http.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range framingSeeds {
 		f.Add([]byte(seed.text))
@@ -184,11 +181,11 @@ func FuzzFraming(f *testing.F) {
 		from, _ := converse(t, edge, text)
 		mine, _ := ours.take(from)
 		if len(mine) == 0 {
-			return // refused
+			return // the edge refused the request
 		}
 		from, answers := converse(t, other, text)
 		reference, cut := theirs.take(from)
-		refused := answers > len(reference) // refused because of the head: the server read no further
+		refused := answers > len(reference) // refused because of the head: the server did not read any further
 		for len(mine) > 0 {
 			i := slices.Index(reference, mine[0])
 			if i < 0 {
@@ -199,7 +196,7 @@ func FuzzFraming(f *testing.F) {
 		switch {
 		case len(mine) == 0:
 		case len(mine) == 1 && refused && pickier(mine[0], text):
-		// the body was malformed, so no request follows here
+		// The body was malformed, so no request follows.
 		case len(mine) == 1 && cut && len(reference) > 0:
 		default:
 			t.Fatalf("the edge alone sees %q in\n%q\nnet/http goes on to see %q", mine, text, reference)
@@ -207,15 +204,15 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// pickier reports whether net/http may refuse a request for a reason other than where the request
-// ends: net/http parses the target, and knows the valid expectations.
+// pickier reports whether net/http may refuse a request that the edge accepts: net/http parses the
+// target and refuses unknown expectations.
 func pickier(s seen, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
 }
 
-// converse sends text over a new connection and reads to the end. It returns the address of the
-// connection and the number of final answers.
+// converse sends text over a new connection. It returns the local address of the connection and the
+// number of final responses.
 func converse(t *testing.T, addr string, text []byte) (from string, answers int) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -239,8 +236,8 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 	return c.LocalAddr().String(), answers
 }
 
-// witnessedEdge returns the address of an edge that serves one endpoint at every path. The endpoint
-// handles requests only up to their bodies.
+// witnessedEdge returns the address of an edge with one endpoint, which handles requests only up to
+// their bodies.
 func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
 	p := &publicAPI{services: e.services, draining: e.ending.draining.Load}
@@ -261,7 +258,7 @@ func witnessedEdge(f testing.TB, w *witness) string {
 	return public.Addr().String()
 }
 
-// originForm removes the scheme and the authority from a target in absolute form, as the edge does.
+// originForm removes the scheme and the authority from a target.
 func originForm(target string) string {
 	scheme, rest, found := strings.Cut(target, "://")
 	if !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
@@ -277,7 +274,6 @@ func originForm(target string) string {
 	return rest[path:]
 }
 
-// witnessRequest records a request and then refuses it.
 type witnessRequest struct {
 	endpoint.Request
 	ctx *fasthttp.RequestCtx
@@ -293,7 +289,6 @@ func (witnessRequest) Form() *body.Form { return nil }
 func (witnessRequest) Release()         {}
 func (witnessRequest) Recycle()         {}
 
-// witnessedServer starts the reference server and returns its address.
 func witnessedServer(f *testing.F, w *witness) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

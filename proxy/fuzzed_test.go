@@ -11,9 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// fuzzedEdge returns an edge for fuzz targets with its public listener. It has one model, an engine
-// that does not exist, no keys and no admin listener. The caller starts serving; the edge ends with
-// the test.
+// fuzzedEdge returns an edge for fuzz targets with its public listener. The edge has one model, no
+// keys and no admin listener, and its engine does not exist. The caller starts serving.
 func fuzzedEdge(f testing.TB) (*Edge, net.Listener) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

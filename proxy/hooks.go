@@ -11,8 +11,7 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// hooksOf returns a function for operators. It lists the hooks of the running configuration that
-// gave no decision on some calls of the last minute.
+// hooksOf lists the hooks that returned no decision for some calls in the last minute.
 func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
 	return func(now time.Time) (all []status.Hook) {
 		for _, u := range hooks.Undecided(now) {
@@ -29,8 +28,7 @@ func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []statu
 	}
 }
 
-// copiesOf returns a function for operators. It lists the hooks of the running configuration that
-// have lost copies of calls in the last minute.
+// copiesOf lists the hooks that have lost copies of calls in the last minute.
 func copiesOf(r *reload.Reloader, c *copies.Copies) func(now time.Time) []status.Copies {
 	return func(now time.Time) (all []status.Copies) {
 		for _, l := range c.Lost(now) {

@@ -10,8 +10,6 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// issuersOf returns a function for operators. It lists the token issuers of the running
-// configuration.
 func issuersOf(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	return func(now time.Time) (all []status.Issuer) {
 		s := r.Running()

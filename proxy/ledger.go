@@ -14,9 +14,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// openLedger opens the edge's ledger. It returns nil if none is configured. An edge that shares the
-// ports of another process follows that process's ledger, and writes to the ledger only after that
-// process has ended.
+// openLedger returns nil if no ledger is configured. If the edge shares the ports of another
+// process, it follows that process's ledger, and writes to the ledger only after the other process
+// has exited.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -37,8 +37,8 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	})
 }
 
-// usedIn returns a function that reports the usage of keys in the current day and month. It
-// computes the usage from rows.
+// usedIn returns a function that computes the usage of keys on the current day and in the current
+// month from rows.
 func usedIn(rows []observe.UsageRow) limit.Used {
 	byKey := map[string][]observe.UsageRow{}
 	for _, r := range rows {
@@ -56,10 +56,9 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns the fleet-wide budget of a key or a group; see limit.SharedBudget. An edge
-// with a ledger continues under the name that it had before a restart. An edge that still follows
-// the previous process's ledger has no name of its own yet: it reports its own usage, and the
-// previous process reports its usage.
+// sharedBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, it uses
+// the same name as before a restart. While the edge still follows another process's ledger, it has
+// no name yet and reports only the usage that it counted itself.
 func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
@@ -70,8 +69,8 @@ func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budg
 	})))
 }
 
-// inPeriods returns a function that reports a key's usage in the current day and month. of reports
-// a key's usage from one day to another.
+// inPeriods returns a function that computes the usage of keys on the current day and in the
+// current month. of returns a key's usage between two days.
 func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
@@ -116,7 +115,7 @@ func (e *Edge) keepLedger() (end func()) {
 		for range exports {
 			select {
 			case <-handedOn:
-			case <-late: // a sink hangs: it gets the remaining rows after the next start
+			case <-late: // a sink hangs; it receives the remaining rows after the next start
 				return
 			}
 		}

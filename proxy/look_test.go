@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestLookListsNothing checks that while no page is open the edge's work each second costs the same
-// with one key and with many, because only readers need lists of calls and keys.
+// TestLookListsNothing checks that the edge's periodic work costs the same for one key as for many
+// keys, because only open pages need lists.
 func TestLookListsNothing(t *testing.T) {
 	one, many := allocationsOfLook(t, 1), allocationsOfLook(t, 2000)
 	if many > one+50 {
@@ -52,6 +52,6 @@ keys:
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.admin.Look() // the first check starts the history
+	e.admin.Look() // the first call starts the history
 	return testing.AllocsPerRun(20, e.admin.Look)
 }

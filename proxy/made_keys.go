@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// openMadeKeys reads the file of keys made at run time. It returns nil if the configuration names
-// no file. The keys are in force from the first snapshot onwards.
+// openMadeKeys opens the file with keys created at run time. It returns nil if the configuration
+// names no file. The keys are valid from the first snapshot on.
 func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	path := e.opts.Config.Admin.Keys.File
 	if path == "" {
@@ -17,8 +17,7 @@ func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	return runkeys.Open(runkeys.FileOptions{Path: path, Use: e.reloads.UseShared, Log: e.log})
 }
 
-// keysAtRunTime returns the store for keys that operators make, or nil if the configuration allows
-// none.
+// keysAtRunTime returns the store for keys that operators create, or nil if no store is configured.
 func keysAtRunTime(e *Edge) runkeys.Store {
 	switch {
 	case e.made != nil:
@@ -29,8 +28,8 @@ func keysAtRunTime(e *Edge) runkeys.Store {
 	return nil
 }
 
-// followMadeKeys follows the keys file until leave is called. After that another edge may write the
-// file.
+// followMadeKeys follows the file until leave is called. Another edge may write the file
+// afterwards.
 func followMadeKeys(e *Edge) (leave func()) {
 	if e.made == nil {
 		return func() {}

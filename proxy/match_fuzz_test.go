@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// FuzzRoute checks that a path is served only if it equals, byte for byte, one that the table has
-// under its method. There are no redirects, and answers repeat no text of the path.
+// FuzzRoute checks that a path is served only if it equals a path in the table byte for byte. It
+// also checks that there are no redirects, and that responses do not repeat text from the path.
 func FuzzRoute(f *testing.F) {
 	e, _ := fuzzedEdge(f)
 	handler := e.server.Handler
@@ -43,7 +43,7 @@ func FuzzRoute(f *testing.F) {
 		read := method == "GET" || method == "HEAD"
 		known := slices.Contains(public, path) || strings.HasPrefix(path, "/v1/models/") && len(path) > len("/v1/models/") || path == "/" || slices.Contains(generation, path)
 		switch {
-		case status == 401 || status == 400: // because of the query, or a missing body
+		case status == 401 || status == 400: // because of the query or a missing body
 		case status >= 300 && status < 400:
 			t.Fatalf("%s %q = %d, want no redirect", method, target, status)
 		case !known && status != 404, known && status == 404 && !strings.HasPrefix(path, "/v1/models/") && !(path == "/" && method != "HEAD"):

@@ -20,7 +20,7 @@ import (
 	"penstock/routing"
 )
 
-// registerGauges registers the metrics of the edge's own state.
+// registerGauges registers the metrics that describe the state of the edge.
 func (e *Edge) registerGauges() {
 	gauge := func(name string, f func() float64) { e.metrics.NewGauge(name, f) }
 	gauge("penstock_body_memory_bytes", func() float64 { return float64(e.services.Bodies.Used()) })
@@ -103,7 +103,6 @@ func (e *Edge) registerGauges() {
 	})
 }
 
-// writeMetrics writes all metrics, in the text format or as OpenMetrics.
 func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 	write := observe.WriteText
 	if openMetrics {
@@ -113,8 +112,8 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 		metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
-// writePassing writes the gauges of configuration versions and models. It reads them from the
-// running configuration, so a removed model leaves no series behind.
+// writePassing writes the metrics that are computed for each request. They come from the running
+// configuration, so a removed model leaves no series behind.
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
@@ -182,7 +181,6 @@ func appendClasses(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
 	}
 }
 
-// appendTiers writes the metrics of a model with tiers.
 func (e *Edge) appendTiers(b *bytes.Buffer, m *snapshot.Model, now time.Time) {
 	tiers, id, serving := m.Route.Tiers, m.Config.ID, -1
 	if tiers == nil {
@@ -199,7 +197,6 @@ func (e *Edge) appendTiers(b *bytes.Buffer, m *snapshot.Model, now time.Time) {
 	}
 }
 
-// appendArms writes the metrics of a model with arms.
 func appendArms(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 	arms, id := routing.ArmsIn(m.Route), m.Config.ID
 	if arms == nil {
@@ -214,7 +211,6 @@ func appendArms(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 	}
 }
 
-// appendShadow writes the metrics of a model whose calls are copied.
 func appendShadow(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 	if m.Shadow == nil {
 		return

@@ -25,7 +25,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// panicky returns a serving edge with a configuration in a file, its guard, and the file.
+// panicky returns an edge that serves a configuration from a file, its guard, and the name of the
+// file.
 func panicky(t *testing.T) (e *Edge, g *guard.Guard, file string) {
 	t.Helper()
 	listen := func() net.Listener {
@@ -109,7 +110,7 @@ func TestPanicOfReloads(t *testing.T) {
 	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
 }
 
-// TestPanicOfTheWatchdog checks that the signs of life continue after a panic.
+// TestPanicOfTheWatchdog checks that the watchdog messages continue after a panic.
 func TestPanicOfTheWatchdog(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "200000")
 	t.Setenv("WATCHDOG_PID", "")
@@ -132,7 +133,7 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSignals checks that after a panic SIGQUIT still ends the process, and that the next
+// TestPanicOfSignals checks that SIGQUIT still ends the process after a panic, and that the next
 // termination signal is handled.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
@@ -167,8 +168,8 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 }
 
-// TestPanicUnderTLS checks that under TLS, where streams stay with fasthttp, a panic in a stream
-// ends only that stream.
+// TestPanicUnderTLS checks that a panic in a TLS stream ends only that stream. fasthttp writes
+// these streams..
 func TestPanicUnderTLS(t *testing.T) {
 	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
 	if err := played.Start(); err != nil {

@@ -12,14 +12,12 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// ports are the two listeners of a process.
 type ports struct {
 	listen.Sockets
 	inherited  bool         // a service manager owns the public listener
-	challenges net.Listener // nil without tls.acme.http
+	challenges net.Listener // nil if tls.acme.http is not set
 }
 
-// openPorts opens the listeners that a service manager has not opened.
 func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) {
 	sockets, err := listen.InheritSockets()
 	if err != nil {
@@ -51,16 +49,17 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 	return p, nil
 }
 
-// close closes all listeners, so that the file of a Unix socket goes, too.
+// close closes all listeners. This also removes the files of Unix sockets.
 func (p *ports) close() {
 	for _, ln := range []net.Listener{p.Public, p.Admin, p.challenges} {
 		if ln != nil {
-			_ = ln.Close() // a served one is already closed
+			_ = ln.Close() // a listener that was served is already closed
 		}
 	}
 }
 
-// openError says why a setting's address was not opened, with the remedy for common reasons.
+// openError explains why the address of a setting could not be opened. For common reasons it adds
+// the remedy.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
@@ -77,7 +76,6 @@ func openError(setting, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
-// schemeOf returns the scheme of a listener with certificate c, which may be nil.
 func schemeOf(c *listen.Certificate) string {
 	if c == nil {
 		return "http"

@@ -18,18 +18,17 @@ import (
 	"penstock/translate/apierr"
 )
 
-// A refusal that does not depend on the body must not wait for the body. fasthttp reads the first
-// bytes of a body before it calls the handler, so two earlier hooks of fasthttp check the request.
-// headReceived checks requests with an announced length, and expectContinue those that wait for
-// "100 Continue".
+// If the edge can refuse a request whatever the body is, it must not wait for the body. fasthttp
+// reads the first bytes of a body before it calls the handler. Two hooks therefore check the
+// request earlier: headReceived checks requests with an announced length, and expectContinue checks
+// requests that wait for "100 Continue".
 
-// precheckAbove is the announced length above which a request is checked before its body is read. A
-// smaller body nearly always arrives in the same packet as its head.
+// A body of at most precheckAbove bytes nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
-// headReceived runs when a request's head has been received. If the request will be refused
-// whatever its body contains, headReceived removes the body's length. The handler then refuses the
-// request at once, and the connection is closed after that answer.
+// headReceived checks a request with a body. If the request will be refused whatever the body is,
+// headReceived removes the length of the body. The handler then refuses the request without reading
+// the body, and the connection is closed after the response.
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
@@ -40,7 +39,7 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.ForgetCutOff(h)
 		return conf
 	}
-	// This is the maximum wait for the body's first byte. After that, package body applies its own
+	// This limits the wait for the first byte of the body. Afterwards package body applies its
 	// timeouts.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
@@ -49,8 +48,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	return conf
 }
 
-// precheck returns the reason why a request will be refused whatever its body contains, or nil. n
-// is the body's announced length.
+// precheck returns the error with which a request will be refused whatever the body is, or nil. n
+// is the announced length.
 func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := httpserver.CheckHead(h); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	}
 	snap := p.services.Current()
 	var key *auth.Key
-	// the head does not show the client's certificate, but the handler will check it
+	// The client's certificate is not known here. The handler will check it.
 	if !snap.Keys.TakesCertificates() {
 		var err error
 		if key, err = call.Authenticate(snap, h, query, auth.Sender{}, ep, time.Now()); err != nil {
@@ -77,9 +76,8 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	return body.CheckHead(h, ep.Form)
 }
 
-// expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It asks for the body only if
-// precheck does not refuse the request. It returns the status of the answer. If the answer is a
-// refusal, the response is complete.
+// expectContinue handles "Expect: 100-continue" (RFC 9110, 10.1.1). It returns the status of the
+// response. If the request is refused, the response is complete.
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()

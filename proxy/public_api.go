@@ -22,8 +22,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// publicAPI answers clients. It refuses invalid HTTP, passes calls to their endpoints, and answers
-// the requests that are not calls (routes.go).
+// publicAPI serves clients. It refuses invalid HTTP, passes calls to their endpoints, and handles
+// all other requests (routes.go).
 type publicAPI struct {
 	services   *call.Services
 	websockets *websocket.Carrier
@@ -31,27 +31,26 @@ type publicAPI struct {
 	draining   func() bool
 }
 
-// writeBuffer is the size of a write buffer. A complete small answer or event fits, so that one
-// write suffices. Every open stream has such a buffer.
+// writeBuffer is enough for a small response or event. Every open stream has a buffer of this size.
 const writeBuffer = 2 << 10
 
-// server returns the HTTP server of the public listener.
 func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	s := httpserver.New(c, p.services.Guard)
 	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
 	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
-	// limits how far fasthttp reads ahead; package body applies the real limits
+	// MaxRequestBodySize limits how far fasthttp reads ahead. Package body applies the actual
+	// limits.
 	s.MaxRequestBodySize = 1
 	s.WriteBufferSize = writeBuffer
-	s.Concurrency = math.MaxInt32 // the listener has its own limit, which follows reloads
+	s.Concurrency = math.MaxInt32 // the listener has a limit, which reloads can change
 	s.ReduceMemoryUsage = true
 	s.LazyRequestTime = true // calls read the clock themselves
 	return s
 }
 
-// everyRequest wraps every handler. It refuses a head that two parsers could read differently, and
-// confines a panic to one request.
+// everyRequest refuses a head that two parsers could read differently, and limits the effect of a
+// panic to one request.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer p.services.Guard.Catch(guard.Handler, func() {
@@ -107,7 +106,7 @@ const longestClientID = 512
 
 var headerClientID = []byte("X-Client-Request-Id")
 
-// echoClientID sends the client's own request id back to the client. No log contains that id.
+// echoClientID sends the client's request id back to the client. The id is never logged.
 func echoClientID(ctx *fasthttp.RequestCtx) {
 	id := ctx.Request.Header.PeekCanonical(headerClientID)
 	if len(id) == 0 || len(id) > longestClientID {
@@ -132,9 +131,8 @@ func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	return !h.IsPost() || endpoint.At(path) == nil
 }
 
-// withoutAuth wraps handlers that need no credential and read none from the headers. They also
-// refuse a credential in the query string, so that the client notices that the credential may be in
-// a proxy's log.
+// withoutAuth wraps handlers that ignore credentials in headers. It refuses a credential in the
+// query string, so that the client notices that the credential may be in a proxy's log.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -146,8 +144,8 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 	}
 }
 
-// headError answers a request whose head did not parse, or that ended before the first byte of its
-// body. The connection is closed after that answer.
+// headError responds to a request whose head could not be parsed, or that ended before the first
+// byte of the body. The connection is closed afterwards.
 func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")
@@ -161,8 +159,6 @@ func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// respondError answers a request that is not a call: its head did not parse, or its path does
-// not exist.
 func (p *publicAPI) respondError(ctx *fasthttp.RequestCtx, d *endpoint.Dialect, err *apierr.Error) {
 	err = d.ErrorOf(err)
 	if errors.Is(err.Cause, failure.ErrClientGone) {

@@ -17,9 +17,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestPanicIsAnInternalError checks that a panic ends one request with the dialect's own 500. The
-// panic's value, which may hold a client's text, is written nowhere. No client can cause a panic,
-// so the test uses an endpoint that panics.
+// TestPanicIsAnInternalError checks that a panic ends one request with a 500 in its dialect, and
+// that the value of the panic is not written anywhere. No client can cause a panic, so the test
+// adds an endpoint that panics.
 func TestPanicIsAnInternalError(t *testing.T) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

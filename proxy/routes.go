@@ -11,7 +11,6 @@ import (
 	"penstock/translate/apierr"
 )
 
-// routes builds the public route table.
 func (p *publicAPI) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = p.withoutAuth(p.notFound)
@@ -48,7 +47,6 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	}
 }
 
-// realtime answers GET /v1/realtime.
 func (p *publicAPI) realtime(ctx *fasthttp.RequestCtx) {
 	if refused := p.sessions.Serve(ctx); refused != nil {
 		p.respondError(ctx, endpoint.Realtime.Dialect, refused)
@@ -58,9 +56,8 @@ func (p *publicAPI) realtime(ctx *fasthttp.RequestCtx) {
 // allowedAnywhere lists the methods that at least one path of the edge accepts.
 const allowedAnywhere = "GET, HEAD, POST"
 
-// rejectConnect refuses CONNECT and TRACE before they reach the router. The router would answer
-// with an Allow header for a target that is not a path of the edge. rejectConnect returns false for
-// every other method.
+// rejectConnect refuses CONNECT and TRACE. The router would respond with an Allow header for a
+// target that is not a path of the edge.
 func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
@@ -71,8 +68,8 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// notFound answers in the dialect that the path suggests. The answer names the endpoint that the
-// client probably meant, and repeats none of the client's text.
+// notFound responds with 404. It names the endpoint that the client probably meant, and does not
+// repeat the client's text.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."
@@ -83,8 +80,8 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
-// methodNotAllowed answers with the Allow header that the router has set. A GET that requests a
-// WebSocket has no route of its own. So if WebSocket is off, the header must not list GET.
+// methodNotAllowed responds with 405 and the Allow header that the router has set. It also handles
+// a GET that requests a WebSocket, because this GET has no separate route.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.Wants(ctx) {
 		ctx.Response.Header.Del("Allow")

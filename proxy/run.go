@@ -24,28 +24,24 @@ import (
 // RunOptions configures Run.
 type RunOptions struct {
 	Config *config.File
-	// Warnings are the warnings from reading the configuration. They are the first lines of the
-	// log.
+	// Warnings are the warnings from reading the configuration. They are logged first.
 	Warnings config.Problems
-	// Origin is the log's first line if Config was not read from a file.
+	// If Config was not read from a file, Origin is the first line of the log.
 	Origin string
-	// Load reads the configuration again for a reload; nil when there is no file.
+	// Load reads the configuration again for a reload. If there is no file, it is nil.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is not in use, to report what it would change.
+	// Parse reads a configuration that is not running, to report what it would change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// SharePort opens the ports with SO_REUSEPORT, so that a second process may listen on them at
-	// the same time.
+	// SharePort opens the ports with SO_REUSEPORT, so that a second process may listen on them.
 	SharePort bool
 	// NextPort and NextAdminPort let a listener use the next free port if its port is taken. They
-	// are for a start without a configuration, when no client knows a port yet.
+	// are used if the edge starts without a configuration.
 	NextPort, NextAdminPort bool
-	// Ready is called once when both listeners accept, with their base addresses
-	// ("http://127.0.0.1:4000"). The admin address is empty if the admin listener is off.
+	// Ready is called once when both listeners accept connections, with their base addresses
+	// ("http://127.0.0.1:4000"). The admin address is empty if there is no admin listener.
 	Ready func(public, admin string)
 }
 
-// portOptions returns the options of a listener. If next is true, the listener may use the next
-// free port.
 func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	how := listen.PortOptions{ReusePort: o.SharePort}
 	if next {
@@ -59,28 +55,26 @@ func onLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
-// Load reads a configuration, the certificates and key sets that it names, and the start of its
-// ledger. It returns a nil file if a problem is more than a warning.
+// Load reads a configuration, the files that it names, and the start of its ledger. If a problem is
+// more than a warning, the returned file is nil.
 func Load(name string) (*config.File, config.Problems) {
 	return config.LoadValid(name, engine.Known(), checkFiles)
 }
 
-// Parse is like Load, but reads a configuration's text. Relative paths start from the folder of
-// name.
+// Parse is like Load, but reads a configuration's text. Relative paths are relative to the folder
+// of name.
 func Parse(name string, src []byte) (*config.File, config.Problems) {
 	return config.ParseValid(name, src, engine.Known(), checkFiles)
 }
 
-// checkFiles checks the files that a configuration names.
 func checkFiles(f *config.File) config.Problems {
 	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
 	files = append(files, f.CheckSockets()...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns a function that reads the file again for a reload. It returns the same warnings
-// as Load. Other mistakes in a file that the configuration names are found by the component that
-// uses that file.
+// LoadAgain returns a function that reads the file again for a reload. It does not check the files
+// that the configuration names. The components that use them do.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) {
 		f, problems := config.LoadAgain(name, engine.Known())
@@ -98,8 +92,8 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 	return problems
 }
 
-// ParseBeside returns a function that reads a configuration's text as if it were in the file's
-// folder. Problems refer to the text by the name that its sender gave.
+// ParseBeside returns a function that reads a configuration's text as if it were in the folder of
+// the file name. called is the name that problems use for the text.
 func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
@@ -120,12 +114,11 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 	}
 }
 
-// Run runs the serving process: listeners, log, memory limit, edge. It returns once a signal has
-// stopped the process and the edge has drained. The error is *InterruptedError if a second signal
-// arrived before the edge had drained.
+// Run runs the serving process until a signal has stopped it and the edge has drained. If a second
+// signal ended calls before the edge had drained, the error is an *InterruptedError.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // a log reader that ends must not end the edge
+	signal.Ignore(syscall.SIGPIPE) // the edge must not exit with the process that reads its log
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)

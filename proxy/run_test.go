@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestOpenPorts checks that a port that is taken or invalid is reported once, with its setting and
+// TestOpenPorts checks that a port that is in use or invalid is reported once, with its setting and
 // a remedy.
 func TestOpenPorts(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,13 +33,14 @@ func TestOpenPorts(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // not as root
+	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // only root may open the port
 	if err := openError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
 		t.Error(err)
 	}
 }
 
-// TestLoadOtherFileAsLedger checks that check and serve refuse the same ledgers and name the line.
+// TestLoadOtherFileAsLedger checks that `check` and `serve` refuse the same files as a ledger, and
+// that the error names the line.
 func TestLoadOtherFileAsLedger(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "edge.yaml")
 	for ledger, good := range map[string]bool{"usage.ledger": true, "edge.yaml": false, ".": false, os.DevNull: false} {
@@ -54,8 +55,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside checks that problems in a configuration that is not in use name it as its sender
-// does, including problems found later.
+// TestParseBeside checks that problems in a configuration that is not in use refer to it by the
+// name that the sender gave.
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {

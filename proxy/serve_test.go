@@ -33,8 +33,8 @@ func (b *broken) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
 }
 
-// TestAdminListenerFails checks that the edge still serves clients and shuts down in order when the
-// admin listener cannot accept connections.
+// TestAdminListenerFails checks that the edge still serves clients and shuts down properly if the
+// admin listener fails.
 func TestAdminListenerFails(t *testing.T) {
 	const text = `
 auth: none

@@ -15,16 +15,17 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// Shutdown is the operator's request to end the process, by SIGTERM or SIGINT. The first signal
-// cancels Context, and the edge drains. The second signal closes Hurry, and calls that still run
-// end with an error. The third signal kills the process. SIGQUIT and SIGABRT are for diagnosis.
-// They write every goroutine's stack to stderr and end the process at once. A service manager sends
-// SIGABRT to a process that hangs. Shutdown is safe for concurrent use.
+// Shutdown handles SIGTERM and SIGINT. The first signal cancels Context, and the edge drains. The
+// second signal closes Hurry, and calls that are still running end with an error. The third signal
+// kills the process.
+//
+// SIGQUIT and SIGABRT write every goroutine's stack to stderr and end the process without a drain.
+// A service manager sends SIGABRT to a process that hangs. Shutdown is safe for concurrent use.
 type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard   *guard.Guard // guard of the process; Shutdown uses it before any other component
+	guard   *guard.Guard // the guard of the process; Shutdown needs it before any other component
 	signals chan os.Signal
 	quit    chan os.Signal
 	stopped chan struct{}
@@ -33,13 +34,13 @@ type Shutdown struct {
 	second  atomic.Pointer[syscall.Signal]
 }
 
-// typed reports whether a person ended the edge with Ctrl-C at its terminal.
+// typed reports whether a user ended the edge with Ctrl-C in its terminal.
 func (s *Shutdown) typed() bool {
 	first := s.first.Load()
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// OnSignals handles the signals until Stop. exit ends the process at once with an exit code.
+// OnSignals handles the signals until Stop. exit must end the process immediately.
 func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
@@ -53,7 +54,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 		if sig, ok := s.next(s.quit); ok {
 			defer exit(exitSignal + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = process.WriteStacks(os.Stderr) // an error from stderr can be written nowhere else
+			_ = process.WriteStacks(os.Stderr) // an error from stderr cannot be reported anywhere
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
@@ -67,7 +68,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 			return
 		}
 		second, ok := s.next(s.signals)
-		for ok && second == syscall.SIGHUP { // a terminal that is closed sends SIGHUP twice
+		for ok && second == syscall.SIGHUP { // a closing terminal sends SIGHUP twice
 			second, ok = s.next(s.signals)
 		}
 		if ok {
@@ -80,8 +81,8 @@ func OnSignals(exit func(code int)) *Shutdown {
 }
 
 // AlsoHangup adds SIGHUP to the signals that end the process. It is for an edge without a
-// configuration file, which SIGHUP would otherwise reload. When the terminal of such an edge is
-// closed, the edge drains. A process that was started to ignore SIGHUP (nohup) still ignores it.
+// configuration file, which should drain when its terminal is closed. A process that was started
+// with SIGHUP ignored (nohup) still ignores it.
 func (s *Shutdown) AlsoHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
@@ -107,8 +108,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err returns *InterruptedError if a second signal has cut off calls. Otherwise it returns nil,
-// because the shutdown was orderly, only earlier.
+// Err returns an *InterruptedError if a second signal has ended calls. cut is the number of these
+// calls.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.second.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
@@ -119,7 +120,7 @@ func (s *Shutdown) Err(cut int64) error {
 // InterruptedError means that a second signal ended the drain early.
 type InterruptedError struct {
 	Signal syscall.Signal
-	Calls  int64 // the calls that were running
+	Calls  int64
 }
 
 func (e *InterruptedError) Error() string {
@@ -130,12 +131,11 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
-// Logged returns true, because the edge's log already has the error.
+// Logged returns true, because the edge's log already contains the error.
 func (e *InterruptedError) Logged() bool { return true }
 
-// ExitCode returns the code that a shell reports for a process that a signal has ended: 130 for
-// SIGINT and 143 for SIGTERM.
+// ExitCode returns the code that a shell reports: 130 for SIGINT and 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
 
-// exitSignal plus a signal's number is the exit code of a process that the signal has ended.
+// If a signal ends a process, the exit code is exitSignal plus the number of the signal.
 const exitSignal = 128

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSecondSignal checks that the first signal drains and the second one hurries, except for
-// SIGHUP, which a closed terminal sends twice.
+// TestSecondSignal checks that the first signal starts a drain and the second signal shortens it. A
+// second SIGHUP is ignored, because a closing terminal sends SIGHUP twice..
 func TestSecondSignal(t *testing.T) {
 	s := OnSignals(func(code int) { t.Errorf("exit with %d", code) })
 	defer s.Stop()

@@ -6,7 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestStoreOptions checks that sentinels replace the store's address, with and without a URL.
+// TestStoreOptions checks that sentinels are used instead of the store's address, with or without a
+// URL.
 func TestStoreOptions(t *testing.T) {
 	sentinels := config.FleetSentinel{Master: "m", Addresses: []string{"s:26379"}}
 	insecure := config.UpstreamTLS{Insecure: true}
@@ -14,7 +15,7 @@ func TestStoreOptions(t *testing.T) {
 		store   config.FleetStore
 		address string
 		tls     bool
-		host    string // the name that certificates must have; "": the dialled name
+		host    string // the name in the certificate; "" means the dialled name
 	}{
 		"url":                         {config.FleetStore{URL: "redis://h"}, "h:6379", false, ""},
 		"url with a port, TLS":        {config.FleetStore{URL: "rediss://h:1"}, "h:1", true, "h"},

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Rejected clients have no access log line, so the edge reports how many there were.
+// Rejected clients have no access log line, so the edge reports their number.
 const (
 	turnedAwayRecent = time.Minute // how long the verdict mentions rejected clients
 	turnedAwayPause  = time.Minute // between two log lines
@@ -17,14 +17,14 @@ const (
 // concurrent use.
 type turnedAway struct {
 	mu     sync.Mutex
-	seen   uint64    // rejections at the last check
-	last   time.Time // when the last new rejections were seen
-	logged uint64    // rejections when the last line was logged
-	line   time.Time // when the last line was logged
+	seen   uint64 // number of rejections at the last check
+	last   time.Time
+	logged uint64 // number of rejections at the last log line
+	line   time.Time
 }
 
-// look takes the number of rejections since the start. It logs new rejections at most once a
-// minute.
+// look logs new rejections at most once a minute. rejected is the number of rejections since the
+// edge started.
 func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It
-// does so whenever the public listener has answered a request from the edge itself. A process that
-// runs but answers no client is therefore restarted.
+// stayWatched sends requests to the public listener. After each response it notifies the service
+// manager's watchdog. The service manager therefore restarts a process that runs but does not
+// respond to clients.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
-	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) recommends half of it
+	interval := listen.WatchdogInterval() / 2 // half, as sd_watchdog_enabled(3) recommends
 	if interval <= 0 {
 		return func() {}
 	}
-	// the watchdog is notified during a drain, too
+	// Notifications continue during a drain.
 	ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
 	go e.guard.Loop(ctx.Done(), guard.Watchdog, func() {
 		tick := time.NewTicker(interval)
@@ -42,8 +42,8 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether a listener of this process answers in time on a separate connection, which
-// begins with what header returns for its local address.
+// answers reports whether a listener responds in time to a request on a new connection. It first
+// sends the bytes that header returns for the local address of the connection.
 func answers(ln net.Listener, secure bool, within time.Duration, header func(from net.Addr) []byte) bool {
 	scheme := "http"
 	if secure {
@@ -59,7 +59,7 @@ func answers(ln net.Listener, secure bool, within time.Duration, header func(fro
 	}
 	req.SetRequestURI(base + "/health")
 	req.SetConnectionClose()
-	client := fasthttp.HostClient{ // a fasthttp.Client would leave goroutines
+	client := fasthttp.HostClient{ // a fasthttp.Client would leave goroutines behind
 		Addr: string(req.URI().Host()), IsTLS: secure,
 		Dial: func(addr string) (net.Conn, error) {
 			network := "tcp"

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestWatchdogBehindProxies checks that the watchdog's own request is answered at a listener whose
-// peers must all send a PROXY protocol header.
+// TestWatchdogBehindProxies checks that the watchdog's request is answered by a listener that
+// requires a PROXY protocol header.
 func TestWatchdogBehindProxies(t *testing.T) {
 	ln, err := net.Listen("unix", t.TempDir()+"/edge")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestWatchdogBehindProxies(t *testing.T) {
 	}
 }
 
-// socketAt gives a Unix socket's address in the form of the configuration.
+// socketAt is a Unix socket listener whose address has the same form as in the configuration.
 type socketAt struct{ net.Listener }
 
 func (l socketAt) Addr() net.Addr {
