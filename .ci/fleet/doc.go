@@ -1,39 +1,44 @@
-// Command fleet measures what a fleet of edges promises: that four edges with one store admit as
-// much as a single edge would, and what happens to calls when the store hangs, dies or loses its
-// data, when an edge is killed, and when a key is revoked.
+// Command fleet checks the guarantees of a fleet of edges. Four edges that share one store must
+// admit as many calls as a single edge would. It also measures what happens to calls when the store
+// hangs, dies or loses its data, when an edge is killed, and when a key is revoked.
 //
-//	go run ./.ci/fleet                 makes calls for 80 s, and the events take a minute more
-//	go run ./.ci/fleet -duration 24s   a short run: a row that it was too short for says "not exercised"
+//	go run ./.ci/fleet                 sends calls for 80 s; the events take another minute
+//	go run ./.ci/fleet -duration 24s   a short run; rows without enough calls are "not exercised"
 //
-// It builds the program and starts everything itself: four edges, five simulated engines, and a
-// valkey-server or redis-server from PATH, without which it exits with 1. It prints a table with a
-// row for each goal: its bound, the measured value, and whether the goal holds. If a goal is
-// missed, it exits with 99. A goal that one short run cannot measure also has a row, which says
-// where it is measured. On a busy machine the rows with milliseconds measure the machine.
+// It builds the program and starts all other processes itself: four edges, five simulated engines,
+// and a valkey-server or redis-server from PATH. If there is no store, it exits with 1. It prints a
+// table with a row for each goal, which contains the bound, the measured value, and whether the
+// goal holds. If a goal does not hold, it exits with 99. If a short run cannot measure a goal, its
+// row says where the goal is measured. On a busy machine, the rows in milliseconds measure the
+// machine rather than the fleet.
 //
-// # How a row is measured
+// # How the rows are measured
 //
-// A client knows when it sent a call and when the answer ended; the edge decided in between. So the
-// fleet has certainly admitted too many calls only if the calls that were both sent and answered
-// within a span exceed the limit plus the span's refill (over). Delays of single calls on a slow
-// machine thus do not count against the fleet. The times of sending determine how many calls one
-// edge with the complete limit would have admitted (one, oneWithSlots). That number is compared
-// with four edges that have a quarter each.
+// A client knows when it sent a call and when the answer ended. The edge made its decision in
+// between. A fleet has certainly admitted too many calls only if more calls were sent and answered
+// within a span than the limit and the refill during the span allow (over). Slow calls on a slow
+// machine therefore do not count against the fleet. From the times at which calls were sent, one
+// and oneWithSlots compute how many of them a single edge with the whole limit would have admitted.
+// divided computes the same for four edges that each have a quarter of the limit.
 //
-//   - bursts: the refused calls among bursts of 1 to 100 calls at one edge, together with single
-//     ones, of a key that has room for all. Not exercised if the store answered too late for a
-//     call, because its edge then has only its own part.
-//   - waits: from the edges' own histogram penstock_fleet_wait_seconds, never from a client's
-//     clock. Waits longer than 10 ms while the store is away are in vain.
-//   - slots: the highest number of simultaneous calls at the engines.
+//   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The
+//     calls are bursts of 1 to 100 calls at one edge, and single calls between them. If the store
+//     answered a call too late, the row is not exercised, because the edge then uses only its part
+//     of the limit.
+//   - waits: the edges' histogram penstock_fleet_wait_seconds. A wait of more than 10 ms while the
+//     store is away is in vain.
+//   - slots: the highest number of concurrent calls at the engines.
 //   - messages: penstock_fleet_messages_total per call.
-//   - a script: from the store's INFO commandstats, which includes the time that a busy machine
-//     takes away. Above the bound the row is not exercised, and the benchmark that it names
+//   - a script: the store's INFO commandstats. These include time that is lost on a busy machine.
+//     If the value exceeds the bound, the row counts as not exercised, and the named benchmark
 //     decides.
-//   - beyond the limit: by how much the worst span exceeded the limit over the outage, as a
-//     fraction of a minute's limit.
-//   - revoked: from the end of `penstock key revoke` to the last edge's first 401.
-//   - usage: /-/usage?fleet=true compared with the engines' own counts, after the store hung, died
-//     and lost its data. The last 1.1 s of calls of a killed edge may be missing.
-//   - slots free: from SIGKILL of an edge with all slots of a key until another edge has them.
+//   - beyond the limit: the largest excess over the limit in any span of the
+//     outage, as a fraction of a minute's limit.
+//   - revoked: from the end of `penstock key revoke` to the first 401 at the
+//     last edge.
+//   - usage: the result of /-/usage?fleet=true compared with the engines' counts, after the store
+//     hung, died and lost its data. If an edge was killed, its calls in the last 1.1 s may be
+//     missing.
+//   - slots free: the time from SIGKILL of an edge that has all slots of a key until another edge
+//     gets these slots.
 package main

@@ -15,7 +15,7 @@ import (
 	"penstock/bench/process"
 )
 
-// outageTime is how long the store hangs, and how long it is dead.
+// outageTime is how long the store hangs. It is then down for the same time.
 const outageTime = 5 * time.Second
 
 // outage makes the store hang, die and lose its data while keys are at their limits.
@@ -30,7 +30,7 @@ func (r *run) outage(ctx context.Context) error {
 	defer end()
 	owedBefore := r.excess(time.Since(r.began))
 	time.Sleep(time.Second)
-	var late float64 // excess at one edge, in one outage
+	var late float64 // largest excess at any edge in any outage
 	var waited, tooLong float64
 	away := func(what string, begin, finish func() error) error {
 		r.note("the store %s for %s", what, outageTime)
@@ -96,7 +96,7 @@ func (r *run) outage(ctx context.Context) error {
 	return nil
 }
 
-// excess returns the largest amount by which a key has certainly exceeded its limit until the given
+// excess returns the largest excess over its limit that a key has certainly reached by the given
 // time, as a fraction of a minute's limit.
 func (r *run) excess(by time.Duration) (most float64) {
 	for _, l := range r.loads {
@@ -160,7 +160,7 @@ func (r *run) revoke(ctx context.Context) error {
 	return nil
 }
 
-// key runs `penstock key` on the store and returns the first line of its output.
+// key runs `penstock key` and returns the first line of its output.
 func (w *world) key(ctx context.Context, args ...string) (string, error) {
 	program, err := process.Executable()
 	if err != nil {
@@ -177,15 +177,15 @@ func (w *world) key(ctx context.Context, args ...string) (string, error) {
 	return first, nil
 }
 
-// conversation is a conversation whose turns go to any edge.
+// conversation is a conversation whose turns go to different edges.
 type conversation struct {
 	text     string
 	upstream string // the engine that answered the last turn
 }
 
-// follow continues conversations at other edges than before. There is one call at a time, so that
-// no engine is busy, however slow the machine is. The engines take time to read a prompt, because
-// otherwise nothing would keep a conversation at its engine.
+// follow continues each conversation at a different edge than before. It sends one call at a time,
+// so that no engine is busy, even on a slow machine. The simulated engines take time to read a
+// prompt, because otherwise a conversation would have no reason to stay at its engine.
 func (r *run) follow(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
@@ -212,7 +212,7 @@ func (r *run) follow(ctx context.Context) error {
 	return r.warm(ctx, l, all, system, chance)
 }
 
-// warm restarts an edge, and then sends it a turn of every conversation.
+// warm restarts an edge and sends it a turn of every conversation.
 func (r *run) warm(ctx context.Context, l *load, all []conversation, system string, chance *rand.Rand) error {
 	last := edges - 1
 	r.world.edges[last].process.Kill()
@@ -232,7 +232,6 @@ func (r *run) warm(ctx context.Context, l *load, all []conversation, system stri
 	return r.world.joined(ctx)
 }
 
-// turn sends the next turn of a conversation.
 func (r *run) turn(ctx context.Context, l *load, c *conversation, edge int, system, said string) {
 	c.text += fmt.Sprintf(`,{"role":"user","content":%q}`, said)
 	c.upstream = r.ask(ctx, l, edge,
@@ -241,7 +240,6 @@ func (r *run) turn(ctx context.Context, l *load, c *conversation, edge int, syst
 	c.text += `,{"role":"assistant","content":"Yes."}`
 }
 
-// words makes up a text.
 func words(chance *rand.Rand, n int) string {
 	var b strings.Builder
 	for range n {
@@ -250,10 +248,10 @@ func words(chance *rand.Rand, n int) string {
 	return b.String()
 }
 
-// booked is the usage that edges or engines have counted.
+// booked is usage as counted by edges or engines.
 type booked struct {
 	calls, prompt, completion int64
-	estimated                 int64 // calls that were cut off, counted with the most tokens that they may have had
+	estimated                 int64 // aborted calls, counted with the maximum number of tokens that they may have had
 }
 
 func (b booked) less(other booked) booked {
@@ -262,9 +260,9 @@ func (b booked) less(other booked) booked {
 	}
 }
 
-// lostCalls returns how many instant calls the engines have counted and the fleet has not. It
-// computes the number from the engines' lead in tokens before and after. The tokens of calls that
-// were cut off, which the fleet counts and the engines do not, are subtracted.
+// lostCalls returns how many calls with short answers the engines have counted and the fleet has
+// not. It computes this number from how the difference in tokens has changed. It subtracts aborted
+// calls, which the fleet counts by an estimate and the engines do not count.
 func lostCalls(before, after booked) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
@@ -278,7 +276,7 @@ func (w *world) engineBooks(ctx context.Context) (b booked) {
 	return b
 }
 
-// fleetBooks returns the fleet's usage as one edge reports it.
+// fleetBooks returns the usage of the whole fleet as reported by one edge.
 func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 	t, err := client.NewTarget(w.edges[0].admin, false, nil)
 	if err != nil {
@@ -306,8 +304,8 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 // rowsTold is longer than an edge takes to report its usage to the store.
 const rowsTold = 2500 * time.Millisecond
 
-// toldBooks returns the fleet's usage once no edge has more to report. On a busy machine the store
-// may answer an edge late, and the edge then reports its part later.
+// toldBooks returns the fleet's usage once it no longer changes. On a busy machine, the store may
+// answer an edge late, and the edge then reports its usage later.
 func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
 	for range 4 {
 		was := b
@@ -319,21 +317,21 @@ func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
 	return b, err
 }
 
-// usage compares the fleet's counts with those of the engines.
+// usage compares the fleet's usage with that of the engines.
 func (r *run) usage(ctx context.Context) error {
 	fleet, err := r.world.toldBooks(ctx)
 	if err != nil {
 		return err
 	}
 	d := r.world.engineBooks(ctx).less(fleet)
-	d.estimated = 0 // engines do not report these
+	d.estimated = 0 // engines do not report it
 	r.table.add(9, "usage of the fleet and of the engines", "the same", holdsIf(fleet.calls > 0, d == booked{}),
 		"%d calls, %d prompt and %d completion tokens; the engines %+d, %+d, %+d", fleet.calls, fleet.prompt,
 		fleet.completion, d.calls, d.prompt, d.completion)
 	return nil
 }
 
-// kill kills an edge that holds all slots of a key, and then sends calls to other edges.
+// kill kills an edge that has all slots of a key, and sends calls to the other edges.
 func (r *run) kill(ctx context.Context) error {
 	const victim, rate = edges - 1, 50
 	r.note("an edge is killed with all %d slots of a key", slotCount)
@@ -387,5 +385,5 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// toldWithin is how long a second's usage may take to reach the store.
+// toldWithin is how long it may take until a second's usage has reached the store.
 const toldWithin = 100 * time.Millisecond

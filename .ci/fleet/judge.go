@@ -6,37 +6,34 @@ import (
 	"time"
 )
 
-// call is a client's record of one call, with times on the run's clock.
+// call is a client's record of a call. Times are relative to the start of the run.
 type call struct {
 	edge        int
 	sent, ended time.Duration
-	status      int    // 0: there was no answer
+	status      int    // 0: no answer
 	upstream    string // the engine that answered
 }
 
-// admitted returns the calls that were admitted.
 func admitted(calls []call) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.status != 200 })
 }
 
-// before returns the calls that had ended by the time end.
+// before returns the calls that ended at or before end.
 func before(calls []call, end time.Duration) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended > end })
 }
 
-// since returns the calls that have ended since begin.
+// since returns the calls that ended at or after begin.
 func since(calls []call, begin time.Duration) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended < begin })
 }
 
-// bySending returns the calls in the order in which they were sent.
 func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// over returns by how many calls, at least, some span exceeded a limit per minute. The limit allows
-// a minute's worth at once, and the refill over time. It returns 0 if no call is certain to exceed
-// the limit.
+// over returns by how many calls a limit per minute was certainly exceeded in any span. The limit
+// admits a burst of a minute's calls, and refills over time.
 func over(calls []call, limit int) float64 {
 	list := bySending(admitted(calls))
 	ends := slices.Clone(list)
@@ -55,7 +52,7 @@ func over(calls []call, limit int) float64 {
 	return most
 }
 
-// one returns how many of the calls a single edge with a limit per minute admits.
+// one returns how many of the calls a single edge would admit.
 func one(calls []call, limit int) (n int) {
 	owed, at := 0.0, time.Duration(0)
 	for _, c := range bySending(calls) {
@@ -68,7 +65,8 @@ func one(calls []call, limit int) (n int) {
 	return n
 }
 
-// divided returns how many of the calls several edges admit if each has an equal part of the limit.
+// divided returns how many of the calls several edges would admit if each of them had an equal part
+// of the limit.
 func divided(calls []call, limit, edges int) (n int) {
 	for edge := range edges {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.edge != edge })
@@ -77,10 +75,10 @@ func divided(calls []call, limit, edges int) (n int) {
 	return n
 }
 
-// oneWithSlots returns how many of the calls a single edge admits if it has the given number of
-// slots and each call holds a slot for the given time.
+// oneWithSlots returns how many of the calls a single edge would admit if each call occupied one of
+// the slots for the time held.
 func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
-	var ends []time.Duration // in order, because each call takes equally long
+	var ends []time.Duration // in ascending order, because all calls take equally long
 	for _, c := range bySending(calls) {
 		for len(ends) > 0 && ends[0] <= c.sent {
 			ends = ends[1:]
@@ -93,7 +91,6 @@ func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
 	return n
 }
 
-// refused counts the calls that were refused because of a limit.
 func refused(calls []call) (n int) {
 	for _, c := range calls {
 		if c.status == 429 {
@@ -103,7 +100,7 @@ func refused(calls []call) (n int) {
 	return n
 }
 
-// failed counts the calls that were neither answered nor refused because of a limit.
+// failed returns how many calls were neither answered nor refused because of a limit.
 func failed(calls []call) (n int) {
 	for _, c := range calls {
 		if c.status != 200 && c.status != 429 {

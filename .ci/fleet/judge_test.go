@@ -15,13 +15,14 @@ func at(sent, ended float64, status int) call {
 	return call{sent: s(sent), ended: s(ended), status: status}
 }
 
-// times returns n calls that are sent at the same second.
+// times returns n calls that are sent in the same second.
 func times(n int, second float64) []call {
 	return slices.Repeat([]call{at(second, second, 200)}, n)
 }
 
-// TestOver: a minute's worth at once and the refill over time are within the limit. Each further
-// call counts, unless it may have been admitted later.
+// TestOver checks that a minute's worth of simultaneous calls, and calls that use the refill over
+// time, are within the limit. Each additional call is an excess, unless it may have been admitted
+// later.
 func TestOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []call
@@ -79,8 +80,8 @@ func TestOneEdge(t *testing.T) {
 	}
 }
 
-// TestOneEdgeIsNeverOver: the calls that a single edge admits are never judged to be too many. One
-// more call while the limit is used up is.
+// TestOneEdgeIsNeverOver checks that the calls that a single edge admits never count as an excess.
+// If one more call is admitted while the limit is used up, it does.
 func TestOneEdgeIsNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")

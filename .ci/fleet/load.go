@@ -10,21 +10,21 @@ import (
 	"penstock/bench/load/client"
 )
 
-// load is a key's calls over the whole run.
+// load contains the calls of a key during the run.
 type load struct {
 	key, model string
-	more       string // further members of the request
+	more       string // additional members of the request
 	limit      int
 
 	mu    sync.Mutex
 	calls []call
 }
 
-// spread chooses the edge for a call that is due at the given time, from a random number between 0
-// and 1; -1: there is no call.
+// spread returns the edge to which a call that is due at the given time is sent, or -1 for no call.
+// chance is a random number from 0 to 1.
 type spread func(at time.Duration, chance float64) int
 
-// spreads are the ways in which calls are distributed among the edges.
+// spreads are the distributions of calls over the edges.
 var spreads = []struct {
 	name string
 	to   spread
@@ -42,7 +42,7 @@ var spreads = []struct {
 
 func even(_ time.Duration, chance float64) int { return int(chance * edges) }
 
-// do makes one call and records it.
+// do sends a call and records it.
 func (r *run) do(ctx context.Context, l *load, edge int) call {
 	c := r.ask(ctx, l, edge,
 		fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"Hello"}],%s}`, l.model,
@@ -53,7 +53,6 @@ func (r *run) do(ctx context.Context, l *load, edge int) call {
 	return c
 }
 
-// ask makes one call.
 func (r *run) ask(ctx context.Context, l *load, edge int, body string) call {
 	c := call{edge: edge, sent: time.Since(r.began)}
 	if t, err := client.NewTarget(r.world.edges[edge].url, false, client.Bearer(r.world.keys[l.key])); err == nil {
@@ -65,8 +64,8 @@ func (r *run) ask(ctx context.Context, l *load, edge int, body string) call {
 	return c
 }
 
-// play makes calls at a rate per second and at random moments, for the time d or until ctx ends. It
-// waits until the calls have ended.
+// play sends calls at random times, at the given rate per second, for d or until ctx ends. It
+// returns when all calls have ended.
 func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time.Duration) {
 	var calls sync.WaitGroup
 	chance := rand.New(rand.NewPCG(1, uint64(l.limit)))
@@ -84,8 +83,8 @@ func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time
 	calls.Wait()
 }
 
-// burst makes 1 to burstMost calls at once at an edge, and repeats this when all have ended, for
-// the time d or until ctx ends.
+// burst sends 1 to burstMost concurrent calls to an edge, and the next burst when they have ended,
+// for d or until ctx ends.
 func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
 	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {
@@ -99,7 +98,8 @@ func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
 	}
 }
 
-// exhaust makes calls as fast as they are answered until the key's limit is reached at every edge.
+// exhaust sends each call as soon as the previous one is answered, until every edge refuses the
+// key.
 func (r *run) exhaust(ctx context.Context, l *load) {
 	var callers sync.WaitGroup
 	for i := range 4 * edges {
@@ -111,7 +111,6 @@ func (r *run) exhaust(ctx context.Context, l *load) {
 	callers.Wait()
 }
 
-// all returns the calls so far.
 func (l *load) all() []call {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,7 +31,8 @@ func main() {
 	}
 }
 
-// measure builds the program, from which it starts the edges and engines, and runs everything.
+// measure builds the program, which also serves as the edges and engines, and runs all
+// measurements.
 func measure(ctx context.Context, d time.Duration) error {
 	dir, err := os.MkdirTemp("", "penstock-fleet-")
 	if err != nil {

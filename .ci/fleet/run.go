@@ -12,19 +12,19 @@ import (
 	"penstock/bench/load/client"
 )
 
-// run is one measurement of all goals.
+// run is a measurement of all goals.
 type run struct {
 	world world
 	began time.Time
-	load  time.Duration // how long calls are made in total
+	load  time.Duration // total time for which calls are sent
 	notes io.Writer
-	loads map[string]*load // by key; keys with a limit on requests
+	loads map[string]*load // by key, for keys that have a limit on requests
 	table table
 }
 
-// measureFleet measures all goals: calls are made for about the given time, and the events take
-// half a minute more. It prints the table to out, and its progress to notes. A goal that does not
-// hold is an error.
+// measureFleet measures all goals. It sends calls for about d, and the events take another half
+// minute. It prints the table to out and its progress to notes. If a goal does not hold, it returns
+// an error.
 func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) error {
 	r := &run{load: d, notes: notes, loads: map[string]*load{}}
 	defer r.world.close()
@@ -54,16 +54,17 @@ func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) er
 
 func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
 
-// reading holds what the edges report about their messages to the store.
+// reading contains the edges' reports about their messages to the store.
 type reading struct {
 	waits     waits
-	late      [edges]float64 // for each edge, waits that were longer than the store takes to answer
+	late      [edges]float64 // by edge: number of waits longer than lateWait
 	messages  float64
-	alone     float64 // decisions without the store
-	available int     // number of edges that reach the store
+	alone     float64 // decisions made without the store
+	available int     // edges that can reach the store
 }
 
-// lateWait is a bound of the histogram. A call that waits longer has waited in vain.
+// lateWait is one of the bucket bounds of the histogram. A call that waits longer has waited in
+// vain.
 const lateWait = 0.01
 
 func (r *run) read(ctx context.Context) reading {
@@ -81,7 +82,7 @@ func (r *run) read(ctx context.Context) reading {
 	return out
 }
 
-// limits brings keys to their limits, in all spreads.
+// limits brings keys to their limits, with every spread.
 func (r *run) limits(ctx context.Context) error {
 	for _, perMinute := range []int{60, 600, 6000} {
 		key := fmt.Sprint("r", perMinute)
@@ -95,7 +96,7 @@ func (r *run) limits(ctx context.Context) error {
 		r.note("half as much again as three limits allow, spread %s", s.name)
 		rate := 1.5
 		if s.name == "waves" {
-			rate = 3 // every other second
+			rate = 3 // in every other second
 		}
 		r.atLimit(ctx, rate, s.to, r.load/8)
 	}
@@ -105,7 +106,7 @@ func (r *run) limits(ctx context.Context) error {
 		l := r.loads[key]
 		list := l.all()
 		most, alone := over(list, l.limit), one(list, l.limit)
-		full := alone < len(list) // a single edge would have refused some
+		full := alone < len(list) // a single edge would have refused some calls
 		r.table.add(1, fmt.Sprintf("%d requests a minute: over-admission", l.limit), "0", holdsIf(full, most == 0),
 			"%.1f in any span of %.0f s, %d admitted", most, time.Since(r.began).Seconds(), len(admitted(list)))
 		least := 0.99
@@ -128,17 +129,16 @@ func (r *run) limits(ctx context.Context) error {
 	return nil
 }
 
-// judgeable is how many calls or waits a fraction or a mean needs to be meaningful.
+// judgeable is how many calls or waits are needed for a meaningful fraction or mean.
 const judgeable = 20
 
-// With instant an engine answers at once.
+// Members that make an engine answer immediately.
 const (
 	instant       = `"sim":{"tokens":4}`
 	instantTokens = 4
 )
 
-// atLimit sends calls with every limited key for the duration d. The parameter rate is a multiple
-// of the key's limit.
+// atLimit sends calls of all limited keys, for d. rate is a multiple of each key's limit.
 func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Duration) {
 	var all sync.WaitGroup
 	for _, l := range r.loads {
@@ -147,7 +147,6 @@ func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Durat
 	all.Wait()
 }
 
-// count returns the number of calls by keys with a limit.
 func (r *run) count() (n int) {
 	for _, l := range r.loads {
 		n += len(l.all())
@@ -155,11 +154,11 @@ func (r *run) count() (n int) {
 	return n
 }
 
-// calm uses a key at a third of its limit.
+// calm uses a key at about a third of its limit.
 func (r *run) calm(ctx context.Context) error {
 	l := &load{key: "calm", model: "sim", more: instant, limit: 600}
 	r.note("a key at 30 %% of its limit")
-	r.play(ctx, l, 3, even, r.load/24) // for a key's first calls the edge has to ask the store
+	r.play(ctx, l, 3, even, r.load/24) // for the first calls of a key, an edge has to ask the store
 	before, n := r.read(ctx), len(l.all())
 	r.play(ctx, l, 3, even, r.load/4)
 	after := r.read(ctx)
@@ -180,7 +179,8 @@ func (r *run) calm(ctx context.Context) error {
 	return nil
 }
 
-// slots sends more calls than there are slots, with one key and to an engine with exact slots.
+// slots sends more calls than there are slots, both with one key and to an engine whose slots are
+// exact.
 func (r *run) slots(ctx context.Context) error {
 	const held = time.Second
 	key := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
@@ -209,8 +209,8 @@ func (r *run) slots(ctx context.Context) error {
 	return nil
 }
 
-// bursts sends many calls of a key at once, together with single ones. The limits have room for
-// all.
+// bursts sends a key's calls, both in bursts and one at a time. The key's limits are high enough
+// for all of them.
 func (r *run) bursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &load{key: key, model: "sim", more: instant, limit: burstSlots}
@@ -229,7 +229,7 @@ func (r *run) bursts(ctx context.Context) error {
 
 func share(n, of int) float64 { return float64(n) / float64(max(1, of)) }
 
-// notHere are the goals that one short run cannot measure.
+// notHere lists the goals that a short run cannot measure.
 var notHere = table{
 	{3, "added at 30 % of a limit", "p50 <= 20 us", "go test -bench 'Take' ./proxy/fleet", elsewhere},
 	{6, "fail-over to a replica", "<= 1 %", "go test -run TestRealStore ./proxy/fleet", elsewhere},

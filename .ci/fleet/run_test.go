@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
-// TestNoStore: without a store the command says what is missing, and starts nothing.
+// TestNoStore checks that if there is no store, the command reports what is missing and starts
+// nothing.
 func TestNoStore(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := measureFleet(context.Background(), time.Second, io.Discard, io.Discard)
@@ -27,7 +28,8 @@ func TestNoStore(t *testing.T) {
 	}
 }
 
-// TestRun measures for a short time. Rows that depend on the machine's load need not hold.
+// TestRun runs all measurements for a short time. A row that depends on the machine's load may miss
+// its goal.
 func TestRun(t *testing.T) {
 	if os.Getenv("PENSTOCK_FULL") == "" {
 		t.Skip("SKIPPED: a minute of load from eleven processes is for .ci/full")

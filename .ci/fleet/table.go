@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// verdict says whether a goal holds.
 type verdict uint8
 
 const (
-	elsewhere   verdict = iota // this run does not measure the goal
-	unexercised                // the run was too short to measure the goal
+	elsewhere   verdict = iota // not measured by this run
+	unexercised                // the run was too short
 	held
 	missed
 )
@@ -22,7 +21,7 @@ func (v verdict) String() string {
 	return [...]string{"not measured here", "not exercised", "held", "MISSED"}[v]
 }
 
-// holds returns the verdict of a condition.
+// holds converts a condition to a verdict.
 func holds(ok bool) verdict {
 	if ok {
 		return held
@@ -30,7 +29,7 @@ func holds(ok bool) verdict {
 	return missed
 }
 
-// holdsIf returns the verdict of a condition, which is unexercised if the run did not exercise it.
+// holdsIf is like holds, but returns unexercised if the run did not exercise the condition.
 func holdsIf(exercised, ok bool) verdict {
 	if !exercised {
 		return unexercised
@@ -38,17 +37,14 @@ func holdsIf(exercised, ok bool) verdict {
 	return holds(ok)
 }
 
-// row is one line of the table.
 type row struct {
 	goal                  int // number in the list of goals
 	what, bound, measured string
 	verdict               verdict
 }
 
-// table is the output of the command.
 type table []row
 
-// add adds a row.
 func (t *table) add(goal int, what, bound string, v verdict, measured string, args ...any) {
 	*t = append(*t, row{goal, what, bound, fmt.Sprintf(measured, args...), v})
 }
@@ -75,7 +71,6 @@ func (t table) String() string {
 	return b.String()
 }
 
-// missed lists the goals that do not hold.
 func (t table) missed() (out []string) {
 	for _, r := range t {
 		if r.verdict == missed {
@@ -85,7 +80,6 @@ func (t table) missed() (out []string) {
 	return out
 }
 
-// sort orders the rows by goal.
 func (t table) sort() {
 	slices.SortStableFunc(t, func(a, b row) int { return cmp.Compare(a.goal, b.goal) })
 }

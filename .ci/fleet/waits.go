@@ -8,13 +8,13 @@ import (
 	"penstock/bench/load/client"
 )
 
-// waits holds the buckets of the edges' histogram of waits for the store. It maps each bound, in
-// seconds, to the number of waits up to that bound.
+// waits contains the histogram of waits for the store. It maps each bucket bound, in seconds, to
+// how many waits were at most that long.
 type waits map[float64]float64
 
 const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
 
-// add adds the buckets on an edge's metrics page.
+// add adds the buckets of an edge's metrics page.
 func (w waits) add(page []byte) {
 	for series, n := range client.Metrics(page) {
 		bound, ok := strings.CutPrefix(string(series), waitSeries)
@@ -27,7 +27,7 @@ func (w waits) add(page []byte) {
 	}
 }
 
-// since returns the waits since an earlier reading.
+// since returns the waits that followed an earlier reading.
 func (w waits) since(earlier waits) waits {
 	out := waits{}
 	for le, n := range w {
@@ -38,11 +38,11 @@ func (w waits) since(earlier waits) waits {
 
 func (w waits) all() float64 { return w[math.Inf(1)] }
 
-// longer returns how many waits were longer than a bound of the histogram.
+// longer returns the number of waits above a bucket bound.
 func (w waits) longer(bound float64) float64 { return w.all() - w[bound] }
 
-// quantile returns a quantile in seconds, interpolated within its bucket. In the last bucket the
-// result is the bucket's lower bound.
+// quantile returns a quantile in seconds, interpolated within its bucket. If the quantile is in the
+// last bucket, it returns that bucket's lower bound.
 func (w waits) quantile(q float64) float64 {
 	rank, low, below := q*w.all(), 0.0, 0.0
 	for {

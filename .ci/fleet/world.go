@@ -22,11 +22,8 @@ import (
 	"penstock/bench/process"
 )
 
-// edges is the number of edges.
 const edges = 4
 
-// limits maps the run's keys to their limits: some have a limit per minute, one has slots, and one
-// has no limit.
 var limits = map[string]string{
 	"r60": "requests_per_minute: 60", "r600": "requests_per_minute: 600", "r6000": "requests_per_minute: 6000",
 	"calm": "requests_per_minute: 600", "slots": "concurrency: 20", "free": "",
@@ -34,24 +31,23 @@ var limits = map[string]string{
 	"burst-limits": fmt.Sprintf("requests_per_minute: 60000, tokens_per_minute: 2000000, concurrency: %d", burstSlots),
 }
 
-// burstSlots leaves room for a burst, for single calls in between, and for the tenth of the slots
-// that edges hold in advance.
+// burstSlots is enough for a burst, for single calls in between, and for the tenth of the slots
+// that edges reserve in advance.
 const (
 	burstMost  = 100
 	burstSlots = 128
 )
 
-// slotCount is the number of slots of the key "slots", and of the engine whose slots are held
-// exactly.
+// slotCount is the number of slots of the key "slots" and of the engine whose slots are exact.
 const slotCount = 20
 
-// The engines are named by their purpose.
+// engineNames names the engines by their purpose.
 var engineNames = []string{"gpu-a", "gpu-b", "gpu-c", "keyed", "exact"}
 
-// world is the fleet with its store and engines. Its method close ends them all.
+// world is the fleet with its store and engines. close stops them all.
 type world struct {
 	dir     string
-	keys    map[string]string // key by id
+	keys    map[string]string // by id
 	secret  string
 	engines map[string]*engine
 	store   store
@@ -76,7 +72,6 @@ type store struct {
 	process *process.Child
 }
 
-// findStore returns the path of a program that can serve as the store.
 func findStore() (string, error) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -150,7 +145,6 @@ func (w *world) joined(ctx context.Context) error {
 
 func (w *world) config() string { return filepath.Join(w.dir, "edge.yaml") }
 
-// writeConfig writes the file that all edges share.
 func (w *world) writeConfig() error {
 	var b strings.Builder
 	w.secret, w.keys = random(), map[string]string{}
@@ -183,7 +177,6 @@ func (w *world) writeConfig() error {
 	return os.WriteFile(w.config(), []byte(b.String()), 0o600)
 }
 
-// random returns a value that cannot be guessed.
 func random() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -199,7 +192,6 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// close ends all processes.
 func (w *world) close() {
 	for _, e := range w.edges {
 		if e != nil {
@@ -227,7 +219,7 @@ func (s *store) start(ctx context.Context) (err error) {
 	return err
 }
 
-// scriptCost returns how many microseconds the store takes to run a script.
+// scriptCost returns the mean time that a script takes at the store, in microseconds.
 func (s *store) scriptCost() (each float64, err error) {
 	text, err := s.say("INFO commandstats")
 	if err != nil {
@@ -240,8 +232,8 @@ func (s *store) scriptCost() (each float64, err error) {
 	return each, err
 }
 
-// say runs a command at the store and returns its answer: the text for INFO, or the line for any
-// other command.
+// say sends a command to the store and returns the answer: the whole text for INFO, or the first
+// line for any other command.
 func (s *store) say(command string) (string, error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
 	if err != nil {
@@ -275,7 +267,7 @@ func (s *store) say(command string) (string, error) {
 	return string(text), err
 }
 
-// fetch gets a page as text; it returns nil if that fails.
+// fetch returns a page, or nil if it cannot be fetched.
 func fetch(ctx context.Context, base, path string) []byte {
 	t, err := client.NewTarget(base, false, nil)
 	if err != nil {
@@ -290,7 +282,6 @@ func fetch(ctx context.Context, base, path string) []byte {
 
 func (e *edge) metrics(ctx context.Context) []byte { return fetch(ctx, e.admin, "/metrics") }
 
-// engineStats is an engine's own report.
 type engineStats struct {
 	Running   int   `json:"running"`
 	Peak      int   `json:"peak"`
@@ -301,11 +292,10 @@ type engineStats struct {
 }
 
 func (e *engine) stats(ctx context.Context) (s engineStats) {
-	_ = json.Unmarshal(fetch(ctx, e.url, "/sim/stats"), &s) // a missing page leaves the stats empty
+	_ = json.Unmarshal(fetch(ctx, e.url, "/sim/stats"), &s) // if the page cannot be fetched, the stats stay empty
 	return s
 }
 
-// until waits for a condition.
 func until(ctx context.Context, most time.Duration, what string, ok func() bool) error {
 	for end := time.Now().Add(most); ; {
 		switch {

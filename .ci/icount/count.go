@@ -20,7 +20,8 @@ import (
 
 const key = "icount-key-that-is-only-used-on-loopback"
 
-// built holds the paths of the program and the plugin, and the program's functions by address.
+// built contains the paths of the built program and the plugin, and the program's functions by
+// address.
 type built struct {
 	dir, program, plugin string
 	functions            []function
@@ -57,7 +58,7 @@ func build(dir string) (*built, error) {
 	return b, nil
 }
 
-// output runs a command, and returns its output only if it fails.
+// output runs a command. If it fails, the error includes its output.
 func output(c *exec.Cmd) error {
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c.Path, err, out)
@@ -65,7 +66,8 @@ func output(c *exec.Cmd) error {
 	return nil
 }
 
-// count runs the edge twice: emulated for instructions, and natively for system calls.
+// count runs the edge twice: in emulation to count instructions, and natively to count system
+// calls.
 func (b *built) count(w *workload, top int) (counts, error) {
 	c := counts{}
 	out := filepath.Join(b.dir, "blocks")
@@ -101,13 +103,13 @@ func (b *built) count(w *workload, top int) (counts, error) {
 	return c, err
 }
 
-// edge is a running program.
 type edge struct {
 	process *exec.Cmd
 	address string
 }
 
-// withEdge runs the program in front of the engines of a workload, under a wrapper if there is one.
+// withEdge runs the edge in front of the workload's engines. If wrapper is not empty, the wrapper
+// runs the edge.
 func (b *built) withEdge(w *workload, wrapper []string, use func(*edge) error) error {
 	var upstreams, deployments strings.Builder
 	for i := range w.targets {
@@ -141,7 +143,7 @@ upstreams:
 	e := &edge{process: exec.Command(words[0], words[1:]...), address: address}
 	var log bytes.Buffer
 	e.process.Stdout, e.process.Stderr = &log, &log
-	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // preemption signals come on a timer
+	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // preemption signals depend on time
 	if err := e.process.Start(); err != nil {
 		return err
 	}
@@ -177,7 +179,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// blocks makes the plugin write its n-th file, and reads the executed instructions by address.
+// blocks makes the plugin write its n-th file, and reads from that file the executed instructions
+// by address.
 func blocks(out string, n int) (map[uint64]block, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
@@ -204,7 +207,7 @@ func blocks(out string, n int) (map[uint64]block, error) {
 		if _, err := fmt.Sscanf(s.Text(), "%x %d %d", &address, &length, &executions); err != nil {
 			return nil, err
 		}
-		b := all[address] // a block that was translated again has several lines
+		b := all[address] // a block that was translated again has more than one line
 		all[address] = block{max(b.length, length), b.executed + length*executions}
 	}
 	return all, nil
@@ -212,8 +215,8 @@ func blocks(out string, n int) (map[uint64]block, error) {
 
 type block struct{ length, executed uint64 }
 
-// sum adds up the instructions executed between two states, per unit. It prints the most expensive
-// functions with their instructions and how often each is called.
+// sum returns how many instructions were executed between two states, per unit. It prints the most
+// expensive functions with their instructions and calls.
 func (b *built) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
 	by, calls := map[string]float64{}, map[string]float64{}
 	for address, is := range after {
@@ -257,8 +260,8 @@ func (b *built) function(address uint64) function {
 	return b.functions[i]
 }
 
-// systemCalls counts with strace, which attaches to the running edge. It omits calls that only
-// wait.
+// systemCalls counts the system calls with strace, which it attaches to the running edge. It omits
+// system calls that only wait.
 func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
 	var words lockedBuffer
@@ -274,7 +277,7 @@ func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err e
 	}
 	n, err := e.load(w, w.requests)
 	_ = trace.Process.Signal(syscall.SIGINT)
-	_ = trace.Wait() // it exits with the signal's status
+	_ = trace.Wait() // exits with the status of the signal
 	if err != nil {
 		return 0, 0, err
 	}

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// workload describes the clients' requests and the engine's answers in one row.
+// workload is a row of the table: the clients' requests and the engine's answers.
 type workload struct {
 	name     string
-	size     int           // bytes of a request's body
-	stream   bool          // the answer is streamed: a token every gap
-	tokens   int           // number of tokens in a stream
-	gap      time.Duration // between two tokens of a stream
+	size     int           // bytes of the request body
+	stream   bool          // the answer is a stream that sends a token every gap
+	tokens   int           // tokens of a stream
+	gap      time.Duration // time between two tokens of a stream
 	clients  int           // connections, each with one request at a time
-	requests int           // number of counted requests, after a quarter as many to warm up
-	perToken bool          // the unit is a token, not a request
+	requests int           // counted requests; the warm-up sends a quarter as many
+	perToken bool          // the unit is a token rather than a request
 	targets  int           // engines of the model
 }
 
@@ -34,7 +34,7 @@ var workloads = []workload{
 	{name: "token, four targets", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 4},
 }
 
-// body is the request that each client sends: prose with the usual JSON escapes.
+// body returns the body of all requests, which is prose with the usual JSON escapes.
 func (w *workload) body() []byte {
 	head := `{"model":"m","stream":false,`
 	if w.stream {
@@ -51,10 +51,10 @@ const models = `{"object":"list","data":[{"id":"m","object":"model"}]}`
 
 const chunkHead = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[`
 
-// engine answers on one loopback address until its listener closes.
+// engine answers on a loopback address until its listener closes.
 type engine struct {
 	*workload
-	whole []byte // an unstreamed answer, head and body
+	whole []byte // head and body of an answer that is not streamed
 }
 
 func startEngine(w *workload) (net.Listener, error) {
@@ -105,7 +105,7 @@ func (e *engine) serve(c net.Conn) {
 	}
 }
 
-// tokensTo sends a stream, with each event in a separate write.
+// tokensTo sends a stream, each event in a separate write.
 func (e *engine) tokensTo(c net.Conn) error {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: engine\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// load sends n requests from the workload's clients and returns how many units (requests or tokens)
-// were served. A request that is not served completely is an error.
+// load sends n requests from the workload's clients, and returns the number of served units
+// (requests or tokens). It returns an error if any request is not served completely.
 func (e *edge) load(w *workload, n int) (int, error) {
 	body := w.body()
 	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", e.address, key, len(body), body)
@@ -76,7 +76,7 @@ func client(address string, request []byte, w *workload, left *atomic.Int64) err
 	return nil
 }
 
-// lockedBuffer collects a process's output while it is being read.
+// lockedBuffer collects the output of a process, and may be read concurrently.
 type lockedBuffer struct {
 	mutex sync.Mutex
 	text  bytes.Buffer

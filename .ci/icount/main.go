@@ -1,16 +1,16 @@
-// Command icount counts what one request or one streamed token costs the edge: exact instructions
-// of user code, the different instructions among them, and system calls. The counts do not depend
-// on how busy the machine is.
+// Command icount counts what a request or a streamed token costs the edge, in exact user-mode
+// instructions, distinct instructions, and system calls. The counts do not depend on the load of
+// the machine.
 //
 //	go run ./.ci/icount            fails if a count is more than 4 % above the recorded one
-//	go run ./.ci/icount -write     records today's counts in numbers.json; the commit says why counts rose
+//	go run ./.ci/icount -write     records the counts in numbers.json; the commit explains increases
 //	go run ./.ci/icount -top 40    also prints the most expensive functions of each row
-//	go run ./.ci/icount -row 1KB   measures one row alone
+//	go run ./.ci/icount -row 1KB   measures a single row
 //
-// The unchanged program runs under qemu's user emulation (qemu-user) with a plugin that counts each
-// block of instructions (plugin/count.c, compiled by gcc), and natively under strace. The engine
-// and the clients are in this process and are not counted. The counts include work on timers:
-// probes are configured to be rare, and the rest is less than 1 %.
+// The unchanged program runs twice. In qemu's user-mode emulation (qemu-user), a plugin counts each
+// block of instructions (plugin/count.c, compiled by gcc). Natively, the program runs under strace.
+// The engine and the clients run in this process and are not counted. The counts include timers.
+// Probes are configured to be rare, and other timers take less than 1 %.
 package main
 
 import (
@@ -26,15 +26,15 @@ import (
 	"strings"
 )
 
-// counts is one row, per request or per token.
+// counts is a row, per request or per token.
 type counts struct {
 	Instructions float64 `json:"instructions"`
-	Different    float64 `json:"different"` // instructions that at least two requests execute
+	Different    float64 `json:"different"` // distinct instructions that at least two requests execute
 	SystemCalls  float64 `json:"system_calls"`
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// pick returns the higher or the lower of each pair of counts.
+// pick returns, for each count, the higher or the lower of the two.
 func pick(c, d counts, higher bool) counts {
 	of := func(a, b float64) float64 {
 		if higher {
@@ -50,7 +50,7 @@ func pick(c, d counts, higher bool) counts {
 	}
 }
 
-// numbers is the file of recorded counts, with the tools that they were counted with.
+// numbers is the file of recorded counts, which also names the tools that were used.
 type numbers struct {
 	Go        string            `json:"go"`
 	Qemu      string            `json:"qemu"`
@@ -58,16 +58,16 @@ type numbers struct {
 	Rows      map[string]counts `json:"rows"`
 }
 
-// A count may exceed the recorded one by this much. How bytes arrive differs from machine to
-// machine. The instructions of a short stream vary by 3 % with that, and the system calls by more,
-// mainly if a body needs several reads.
+// A count may exceed the recorded one by this factor. The sizes of reads differ between machines.
+// For this reason, the instructions of a short stream vary by 3 %. The system calls vary by more,
+// mainly if a body needs more than one read.
 const (
 	slack      = 1.04
 	slackCalls = 1.25
 )
 
-// tries is how often a row is counted at most. A busy machine can only add to a count, so a row is
-// judged by its lowest count, and its highest count is recorded.
+// tries is how many times a row is counted at most. A busy machine can only increase a count. A row
+// is therefore judged by its lowest count, and its highest count is recorded.
 const tries = 3
 
 func main() {
@@ -132,7 +132,7 @@ func run(write bool, top int, row string) error {
 	return compare(&recorded, &today)
 }
 
-// record replaces the counted rows.
+// record replaces the recorded counts with those of the counted rows.
 func record(file string, recorded, today *numbers) error {
 	for name, c := range recorded.Rows {
 		if _, ok := today.Rows[name]; !ok {
@@ -146,7 +146,7 @@ func record(file string, recorded, today *numbers) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// compare reports every count that rose.
+// compare returns an error if any count has increased.
 func compare(recorded, today *numbers) error {
 	var errs []error
 	for name, c := range today.Rows {
@@ -161,7 +161,7 @@ func compare(recorded, today *numbers) error {
 	return errors.Join(append(errs, errors.New("a rise that is worth it is recorded by -write in the commit that says why"))...)
 }
 
-// exceeds describes the counts of a row that are above the recorded ones, if any are.
+// exceeds returns an error if any count of a row exceeds the recorded one.
 func exceeds(name string, rows map[string]counts, is counts) error {
 	was, ok := rows[name]
 	switch {

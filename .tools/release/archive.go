@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// file is a file of an archive. A name that ends in a slash is a folder.
+// file is a file in an archive. If its name ends in a slash, it is a folder.
 type file struct {
 	name string // without a leading slash
 	text []byte
 	mode int64
 }
 
-// archive packs files, and the folders above them, sorted by name. All are owned by root and have
-// the same modification time.
+// archive packs files and their parent folders, sorted by name. All are owned by root and have the
+// same modification time.
 func archive(files []file, at time.Time) ([]byte, error) {
 	all := slices.Clone(files)
 	for _, f := range files {
@@ -48,7 +48,7 @@ func archive(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed returns text in gzip's format, without a name or a time.
+// compressed compresses text with gzip, without a name or a time.
 func compressed(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -62,7 +62,7 @@ func compressed(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ar packs the members of a Debian package, in order.
+// ar packs the members of a Debian package in the given order.
 func ar(members []file, at time.Time) []byte {
 	var b bytes.Buffer
 	b.WriteString("!<arch>\n")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// packages writes a Debian package for each Linux system. The package has the program, the man
-// page, an example configuration, and systemd units, which it neither enables nor starts.
+// packages writes a Debian package for each Linux system. A package contains the program, the man
+// page, an example configuration, and systemd units. It neither enables nor starts the units.
 func (r *release) packages() error {
 	for _, arch := range []string{"amd64", "arm64"} {
 		program, err := os.ReadFile(r.program("linux/" + arch))
@@ -50,17 +50,17 @@ func (r *release) packages() error {
 	return nil
 }
 
-// debianVersion turns a version into Debian's form, which begins with a digit.
+// debianVersion converts a version to Debian's format, in which a version begins with a digit.
 func debianVersion(version string) string {
-	version = strings.Replace(strings.TrimPrefix(version, "v"), "-dev", "~dev", 1) // sorts before the version
+	version = strings.Replace(strings.TrimPrefix(version, "v"), "-dev", "~dev", 1) // sorts before the release version
 	version = strings.ReplaceAll(version, "-", "+")
-	if version == "" || !strings.Contains(version, ".") || version[0] < '0' || version[0] > '9' { // a commit
+	if version == "" || !strings.Contains(version, ".") || version[0] < '0' || version[0] > '9' { // the version is a commit
 		return "0.0.0+" + version
 	}
 	return version
 }
 
-// account creates the user that the unit runs as, and lets it read the configuration's folder.
+// account creates the user of the unit, and allows it to read the configuration's folder.
 const account = `#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -70,7 +70,6 @@ if [ "$1" = configure ]; then
 fi
 `
 
-// debian packs files as a Debian package.
 func debian(version, arch string, files []file, at time.Time) ([]byte, error) {
 	var sums strings.Builder
 	size := 0

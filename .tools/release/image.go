@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// authorities is the file on this machine with the CA certificates that an edge needs to call
-// engines over https.
+// authorities is the file with CA certificates on this machine. An edge needs them to call engines
+// over https.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
-// descriptor names a blob of an image.
 type descriptor struct {
 	MediaType string            `json:"mediaType"`
 	Digest    string            `json:"digest"`
@@ -28,10 +27,10 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// image writes an image for both Linux systems, as an OCI layout in an archive, which podman load,
-// skopeo copy oci-archive: and docker load (from 25 on) can read. Like the image of
-// .deploy/Dockerfile, it has the program and CA certificates but no shell, and does not run as
-// root.
+// image writes an image for both Linux systems, as an OCI layout in an archive. It can be read by
+// podman load, skopeo copy oci-archive: and docker load (since version 25). Like the image that
+// .deploy/Dockerfile builds, it contains the program and CA certificates, has no shell, and does
+// not run as root.
 func (r *release) image() error {
 	certificates, err := os.ReadFile(authorities)
 	if err != nil {
@@ -60,7 +59,6 @@ func (r *release) image() error {
 // layout collects the blobs of an image.
 type layout struct{ blobs []file }
 
-// add adds a blob.
 func (l *layout) add(mediaType string, text []byte) descriptor {
 	sum := sha256.Sum256(text)
 	name := hex.EncodeToString(sum[:])
@@ -73,7 +71,6 @@ func (l *layout) addJSON(mediaType string, v any) (descriptor, error) {
 	return l.add(mediaType, text), err
 }
 
-// platform adds the image for one system.
 func (l *layout) platform(arch string, files []file, at time.Time) (descriptor, error) {
 	data, err := archive(files, at)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Command release builds all files of a release into a folder: static programs for six systems,
-// Debian packages, a container image, a bill of materials (SBOM), a Homebrew formula, a man page
-// and checksums.
+// Command release builds all files of a release into a folder. These are static programs for six
+// systems, Debian packages, a container image, a bill of materials (SBOM), a Homebrew formula, a
+// man page and checksums.
 //
 //	go -C .tools run ./release -out /tmp/release
 //
-// It needs only Go and git, and no network except the module proxy. The same commit gives the same
-// bytes: times are those of the commit, paths are trimmed, and every list is sorted. Values that
-// the project's owner has not chosen yet are placeholders (owner.go).
+// It needs only Go, git and the module proxy. The same commit always yields the same bytes: times
+// are the commit time, paths are trimmed, and lists are sorted. Values that the project's owner has
+// not chosen yet are replaced with placeholders (owner.go).
 package main
 
 import (
@@ -29,11 +29,11 @@ import (
 // tested.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// release holds the state of the release that is being built.
+// release is a release under construction.
 type release struct {
 	top, out string
 	version  string
-	time     time.Time // of the commit
+	time     time.Time // time of the commit
 }
 
 func main() {
@@ -77,9 +77,9 @@ func run(out, version string) error {
 	return nil
 }
 
-// versionOf returns the version to build. A requested version must be the version of the sources,
-// or begin with it and a dash. Without a request, a commit that is not tagged gets a development
-// version.
+// versionOf returns the version to build. A requested version must equal the version in the
+// sources, or start with that version and a dash. If no version is requested, an untagged commit
+// gets a development version.
 func versionOf(top, asked string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(top, "proxy/build/VERSION"))
 	if err != nil {
@@ -100,7 +100,7 @@ func versionOf(top, asked string) (string, error) {
 	return sources + "-dev.g" + strings.ReplaceAll(commit, "-", "."), err
 }
 
-// output returns a command's output without the final line end.
+// output returns a command's output without the final newline.
 func output(name string, args ...string) (string, error) {
 	text, err := exec.Command(name, args...).Output()
 	if err != nil {
@@ -109,7 +109,6 @@ func output(name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// program returns the path of the program for a system.
 func (r *release) program(system string) string {
 	name := "penstock-" + strings.ReplaceAll(system, "/", "-")
 	if strings.HasPrefix(system, "windows/") {
@@ -135,7 +134,6 @@ func (r *release) programs() error {
 // native returns the path of the program for this machine.
 func (r *release) native() string { return r.program(runtime.GOOS + "/" + runtime.GOARCH) }
 
-// write writes a file of the release.
 func (r *release) write(name string, text []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), text, 0o644)
 }
@@ -169,7 +167,6 @@ func (r *release) sum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// commands returns the names of the commands in a help text.
 func commands(help string) (names []string) {
 	_, list, _ := strings.Cut(help, "\nCommands:\n")
 	for line := range strings.Lines(list) {

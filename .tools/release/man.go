@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// man writes the man page from the help of the program and of each command.
+// man writes the man page from the help texts of the program and its commands.
 func (r *release) man() error {
 	help, err := output(r.native(), "--help")
 	if err != nil {
@@ -24,7 +24,7 @@ func (r *release) man() error {
 	return r.write("penstock.1", []byte(b.String()))
 }
 
-// verbatim returns man-page source that shows text unformatted.
+// verbatim returns man-page source that prints text unformatted.
 func verbatim(text string) string {
 	var b strings.Builder
 	b.WriteString(".nf\n")

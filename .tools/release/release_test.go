@@ -18,7 +18,7 @@ import (
 
 var commit = time.Date(2026, 11, 23, 4, 0, 0, 0, time.UTC)
 
-// pretend returns a release whose programs are scripts, except one, which is this test binary.
+// pretend returns a release whose programs are scripts, except for one, which is this test binary.
 func pretend(t *testing.T) release {
 	t.Helper()
 	top, err := filepath.Abs("../..")
@@ -82,7 +82,8 @@ func TestDebianVersion(t *testing.T) {
 	}
 }
 
-// TestVersionOf: a release has the version of the sources, and no other tag.
+// TestVersionOf checks that a release has the version in the sources, and that no other tag is
+// accepted.
 func TestVersionOf(t *testing.T) {
 	top := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(top, "proxy/build"), 0o700); err != nil {
@@ -101,7 +102,8 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// TestImage checks that every blob has the digest in its name, and that every named blob exists.
+// TestImage checks that every blob has the digest that its name contains, and that every blob that
+// is referred to exists.
 func TestImage(t *testing.T) {
 	r := pretend(t)
 	if _, err := os.Stat(authorities); err != nil {
@@ -164,7 +166,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRest: the bill of materials lists a Go program's modules, and the formula has every checksum.
+// TestRest checks that the bill of materials lists the modules of a Go program, and that the
+// formula contains every checksum.
 func TestRest(t *testing.T) {
 	r := pretend(t)
 	self, err := os.Executable()

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// sbom writes the program's contents as CycloneDX 1.6, from the module list that the linker has
-// embedded.
+// sbom writes a bill of materials in CycloneDX 1.6, from the module list embedded in the program.
 func (r *release) sbom() error {
 	info, err := buildinfo.ReadFile(r.program("linux/amd64"))
 	if err != nil {
@@ -26,7 +25,6 @@ func (r *release) sbom() error {
 	return r.write("penstock.cdx.json", text)
 }
 
-// component is a module in CycloneDX.
 type component struct {
 	Type    string              `json:"type"`
 	Ref     string              `json:"bom-ref"`
@@ -85,7 +83,6 @@ class Penstock < Formula
 end
 `))
 
-// formula writes the Homebrew formula.
 func (r *release) formula() error {
 	type system struct{ System, Arch, File, Sum string }
 	var list []system

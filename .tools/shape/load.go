@@ -17,17 +17,17 @@ import (
 	"strings"
 )
 
-// pkg is one package of the tree, parsed and type-checked, without its tests.
+// pkg is a parsed and type-checked package, without tests.
 type pkg struct {
-	name  string // path below the module's root; "main" is the root
+	name  string // path below the module root; "main" is the root
 	dir   string
-	files []*ast.File // files of this system's build, sorted by name
+	files []*ast.File // the files that are built on this system, sorted by name
 	paths []string    // paths of files
-	all   []string    // every Go file of the folder except tests, also for other systems
+	all   []string    // all Go files except tests, including those for other systems
 	info  *types.Info
 }
 
-// tree holds all packages of the module at root.
+// tree contains all packages of a module.
 type tree struct {
 	fset *token.FileSet
 	pkgs []*pkg
@@ -41,7 +41,7 @@ type listed struct {
 	Error                   *struct{ Err string }
 }
 
-// load reads the module at root. It takes the types of imported packages from the build cache.
+// load reads the module at root. It reads the types of imported packages from the build cache.
 func load(root string) (*tree, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,CgoFiles,IgnoredGoFiles,Module,Error", "./...")
 	cmd.Dir = root

@@ -21,8 +21,8 @@ func main() {
 	}
 }
 
-// report prints one package's layering, every measure below a prefix, or what stands out in the
-// tree.
+// report prints the layering of a package, all measures below a prefix, or the values above the
+// marks.
 func report(root, prefix, upward string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

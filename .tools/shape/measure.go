@@ -15,36 +15,34 @@ import (
 	"unicode/utf8"
 )
 
-// Values above these marks stand out. The marks are guides for readers, not limits. Tests are not
-// measured, and a tab is one column.
+// Values above these marks are reported. The marks are guides and not limits. Tests are not
+// measured. A tab counts as one column.
 const (
-	mostFiles   = 25  // in one package
-	mostLines   = 80  // in one function, without its comment
-	mostFields  = 20  // of one type, including those of embedded types of its package
-	mostMethods = 20  // of one type, including those of embedded types of its package
-	mostUpward  = 6   // one in so many references may go upward,
-	fewUpward   = 2   // but a package may always have this many, because a fraction of few references means nothing
+	mostFiles   = 25  // of a package
+	mostLines   = 80  // of a function, without its comment
+	mostFields  = 20  // of a type, including embedded types of its package
+	mostMethods = 20  // of a type, including embedded types of its package
+	mostUpward  = 6   // at most one in this many references may go upward,
+	fewUpward   = 2   // but a package may always have this many, because a fraction of only a few references means nothing
 	mostComment = 100 // columns of a comment
 	mostCode    = 120 // columns of code
-	unbroken    = 60  // a line with a word or string of more columns than this may be longer
+	unbroken    = 60  // a line may be wider if it contains a word or string that is longer than this
 )
 
-// measure is one number and what it measures.
 type measure struct {
 	kind, name string
 	n          int
-	over       bool     // it is above its mark
-	where      []string // positions, or the worst of the counted items
+	over       bool     // above its mark
+	where      []string // positions, or the largest of the counted items
 }
 
 func (m *measure) key() string { return m.kind + " " + m.name }
 
-// line formats the measure with at most four of its positions.
+// line formats the measure with at most four positions.
 func (m *measure) line() string {
 	return fmt.Sprintf("%s %d %s", m.key(), m.n, strings.Join(m.where[:min(len(m.where), 4)], " "))
 }
 
-// measures takes every measure of a package.
 func measures(t *tree, p *pkg) []*measure {
 	var all []*measure
 	add := func(kind, name string, n int, over bool, where ...string) {
@@ -90,7 +88,7 @@ func measures(t *tree, p *pkg) []*measure {
 
 func place(path string, line int) string { return fmt.Sprintf("%s:%d", path, line) }
 
-// functions visits the functions of a file, including function literals in variables.
+// functions iterates over the functions of a file, including function literals in variables.
 func functions(f *ast.File) func(yield func(string, ast.Node) bool) {
 	return func(yield func(string, ast.Node) bool) {
 		for _, d := range f.Decls {
@@ -134,7 +132,7 @@ func receiver(t ast.Expr) string {
 	return "?"
 }
 
-// countFields counts the fields of a struct. An embedded struct of its own package counts with all
+// countFields counts the fields of a struct. An embedded struct of the same package counts with all
 // its fields.
 func countFields(t types.Type, home *types.Package, depth int) int {
 	s, ok := t.Underlying().(*types.Struct)
@@ -176,8 +174,8 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// wide lists the lines of a file whose comment or code is too wide. Lines within a raw string are
-// data, and lines with unbreakable text (a long string, an address) are excused.
+// wide returns the lines whose comment or code is too wide. It ignores raw strings, and lines that
+// contain unbreakable text such as a long string or a URL.
 func wide(path string) (comments, code []string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

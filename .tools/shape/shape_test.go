@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOrder compares both algorithms for the best order with all possible orders.
+// TestOrder compares the results of both algorithms with the best of all possible orders.
 func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewSource(7))
 	for range 200 {
@@ -52,7 +52,7 @@ func permute(order []int, at int, visit func([]int)) {
 	}
 }
 
-// TestMeasures measures a small module.
+// TestMeasures checks the measures of a small module.
 func TestMeasures(t *testing.T) {
 	root := t.TempDir()
 	write := func(name string, lines ...string) {

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// reference is one pair of files, with the names of to's declarations that from uses.
+// reference is a pair of files from and to, with the names of the declarations in to that from
+// uses.
 type reference struct {
 	from, to int
 	names    map[string]int
 }
 
-// references lists which files of a package use the declarations of which other files.
+// references returns all pairs of files in a package of which one uses declarations of the other.
 func references(t *tree, p *pkg) []*reference {
 	number := map[string]int{}
 	for i, path := range p.paths {
@@ -52,7 +53,7 @@ func references(t *tree, p *pkg) []*reference {
 
 // layering is the best order of a package's files.
 type layering struct {
-	order  []int // files from top to bottom
+	order  []int // from top to bottom
 	refs   []*reference
 	upward []*reference // pairs that go against the order
 }
@@ -64,7 +65,7 @@ func (l *layering) share() float64 {
 	return float64(len(l.upward)) / float64(len(l.refs))
 }
 
-// layer finds the order of p's files with the fewest upward references.
+// layer returns the order of p's files with the fewest upward references.
 func layer(t *tree, p *pkg) *layering {
 	l := &layering{refs: references(t, p)}
 	down := make([][]bool, len(p.files))
@@ -89,8 +90,8 @@ func layer(t *tree, p *pkg) *layering {
 	return l
 }
 
-// circles lists the strongly connected components of a graph, ordered so that only later components
-// refer to a component (Tarjan).
+// circles returns the strongly connected components of a graph (Tarjan). Each component comes after
+// the components to which it refers.
 func circles(down [][]bool) [][]int {
 	n := len(down)
 	var (
@@ -136,8 +137,8 @@ func circles(down [][]bool) [][]int {
 	return out
 }
 
-// exactly is the largest circle of files whose best order is computed exactly: 2^18 sets of files
-// take 0.1 s.
+// exactly is the number of files in the largest cycle whose best order is computed exactly. 2^18
+// sets of files take 0.1 s.
 const exactly = 18
 
 func best(down [][]bool, circle []int) []int {
@@ -151,11 +152,11 @@ func best(down [][]bool, circle []int) []int {
 	}
 }
 
-// exact visits all sets of files. The cost of a set on top of the order is its cost with the best
-// choice of the set's last file.
+// exact finds the best order by dynamic programming over sets of files. The cost of a set of files
+// at the top is the lowest cost over all choices of the last file.
 func exact(down [][]bool, circle []int) []int {
 	n := len(circle)
-	refers := make([]uint32, n) // for each file, the set of files that it refers to
+	refers := make([]uint32, n) // for each file, the set of files to which it refers
 	for i, a := range circle {
 		for j, b := range circle {
 			if down[a][b] {
@@ -170,7 +171,7 @@ func exact(down [][]bool, circle []int) []int {
 			if set&(1<<i) == 0 {
 				continue
 			}
-			// File i is below all other files of the set, so each reference to one of them goes upward.
+			// File i is below all other files in the set, so its references to them go upward.
 			above := set &^ (1 << i)
 			if c := cost[above] + uint16(ones(refers[i]&above)); c < cost[set] {
 				cost[set], last[set] = c, uint8(i)
@@ -193,8 +194,7 @@ func ones(set uint32) int {
 	return n
 }
 
-// search improves orders by moving one file at a time to its best place, starting from a fixed set
-// of orders.
+// search improves orders by moving single files, starting from a fixed set of random orders.
 func search(down [][]bool, circle []int) []int {
 	var found []int
 	least := -1
@@ -211,21 +211,21 @@ func search(down [][]bool, circle []int) []int {
 	return found
 }
 
-// sift moves every file to the place where it has the fewest upward references, and reports whether
-// that improved the order.
+// sift moves every file to the position that has the fewest upward references, and reports whether
+// this has improved the order.
 func sift(down [][]bool, order []int) bool {
 	better := false
 	for _, f := range slices.Clone(order) {
 		at := slices.Index(order, f)
 		most, to, gain := 0, at, 0
-		for i := at + 1; i < len(order); i++ { // moves it down past order[i]
+		for i := at + 1; i < len(order); i++ { // move the file down past order[i]
 			gain += gained(down, order[i], f)
 			if gain > most {
 				most, to = gain, i
 			}
 		}
 		gain = 0
-		for i := at - 1; i >= 0; i-- { // moves it up past order[i]
+		for i := at - 1; i >= 0; i-- { // move the file up past order[i]
 			gain += gained(down, f, order[i])
 			if gain > most {
 				most, to = gain, i
@@ -241,8 +241,7 @@ func sift(down [][]bool, order []int) bool {
 	return better
 }
 
-// gained returns by how many upward references the order improves if a moves from below b to above
-// it.
+// gained returns how many upward references the order loses if a moves from below b to above b.
 func gained(down [][]bool, a, b int) int {
 	gain := 0
 	if down[a][b] {
@@ -266,8 +265,8 @@ func against(down [][]bool, order []int) int {
 	return n
 }
 
-// print writes the order of the files and the upward references. References with the fewest names
-// come first, because they are the easiest to remove.
+// print writes the order of the files and the upward references. References that have the fewest
+// names come first, because they are the easiest to remove.
 func (l *layering) print(p *pkg) {
 	fmt.Printf("%s: %d references between %d files, %d upward: %.1f %%\n\nfrom top to bottom:\n",
 		p.name, len(l.refs), len(p.files), len(l.upward), 100*l.share())

@@ -1,8 +1,8 @@
-// Package e2e compares the fake API server in the tests of package kubernetes with a real one: the
-// server for custom resources, which has the storage, the watch cache and the framing of
-// kube-apiserver. The real server needs etcd at 127.0.0.1:2379, or at KUBE_INTEGRATION_ETCD_URL.
-// Pods cannot be custom resources, so a resource of another group stands in for them.
-// InferencePools are also custom resources in a cluster.
+// Package e2e compares the fake API server in the tests of package kubernetes with a real one. The
+// real one is the server for custom resources, which has the storage, the watch cache and the
+// framing of kube-apiserver. The real server needs etcd at 127.0.0.1:2379 or at
+// KUBE_INTEGRATION_ETCD_URL. Pods cannot be custom resources, so a resource in a different group
+// takes their place. InferencePools are also custom resources in real clusters.
 package e2e
 
 import (
@@ -31,20 +31,19 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// standIn is the collection that stands in for pods.
+// standIn is the path of the collection that takes the place of pods.
 const standIn = "/apis/stand-in.example/v1/namespaces/llm/pods"
 
 const patience = time.Minute
 
-// server is an API server, the fake or a real one.
 type server struct {
 	t        *testing.T
 	url      string
 	client   *http.Client
 	token    string
 	put      func(collection string, o kubeapi.Object)
-	deleting func(pod kubeapi.Object) // starts to delete the pod, which stays if it has a finalizer
-	gone     func(name string)        // ends the deletion
+	deleting func(pod kubeapi.Object) // starts to delete the pod, which remains while it has a finalizer
+	gone     func(name string)        // completes the deletion
 	bookmark func()
 	compact  func() // discards the history so far
 	cut      func(away bool)
@@ -76,7 +75,7 @@ func definition(group, plural, singular, kind string) kubeapi.Object {
 	}
 }
 
-// real starts a server of custom resources. The proxy in front of it has pods at their usual paths
+// real starts a server of custom resources. A proxy in front of it serves pods at their usual paths
 // and can cut connections.
 func real(t *testing.T) *server {
 	end, cfg, _, err := fixtures.StartDefaultServer(t)
@@ -115,7 +114,7 @@ func real(t *testing.T) *server {
 	}
 	t.Cleanup(func() { etcd.Close() })
 	s := &server{t: t, url: front.URL, client: front.Client(), bookmark: func() {}}
-	back := &server{t: t, url: cfg.Host, client: &http.Client{Transport: transport}} // bypasses the proxy, so cuts do not affect it
+	back := &server{t: t, url: cfg.Host, client: &http.Client{Transport: transport}} // bypasses the proxy, so cut connections do not affect it
 	at := func(collection string) string { return strings.Replace(collection, kubeapi.Pods, standIn, 1) }
 	s.put = func(collection string, o kubeapi.Object) { back.write(at(collection), o) }
 	s.deleting = func(pod kubeapi.Object) {
@@ -202,7 +201,7 @@ func (s *server) do(method, path string, object kubeapi.Object) (status int, bod
 	return res.StatusCode, body
 }
 
-// write creates or replaces an object of the real server, which assigns its UID.
+// write creates or replaces an object at the real server, which assigns its UID.
 func (s *server) write(collection string, o kubeapi.Object) {
 	s.t.Helper()
 	text, _ := json.Marshal(o)
@@ -228,7 +227,7 @@ func (s *server) write(collection string, o kubeapi.Object) {
 	}
 }
 
-// page holds what is compared of a list, an event's object or a status.
+// page contains the parts of a list, an event's object or a status that are compared.
 type page struct {
 	Kind     string
 	Reason   string
@@ -254,7 +253,7 @@ func (p *page) String() string {
 	return out
 }
 
-// transcript records a server's answers without what differs between two runs.
+// transcript records a server's responses without the parts that differ from run to run.
 type transcript struct {
 	*server
 	lines []string
@@ -264,7 +263,7 @@ func (r *transcript) note(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// list records a list. It returns the list's version and its continuation.
+// list records a list. It returns the list's version and its continuation token.
 func (r *transcript) list(what, path, query string) (version, more string) {
 	r.t.Helper()
 	status, body := r.do("GET", path+"?"+query, nil)
@@ -283,7 +282,7 @@ func (r *transcript) list(what, path, query string) (version, more string) {
 	return p.Metadata.ResourceVersion, p.Metadata.Continue
 }
 
-// watch records the events after a version, beginning with change, until there are n; 0: until the
+// watch calls change and records n events that follow a version. If n is 0, it records until the
 // watch ends.
 func (r *transcript) watch(what, path, query, version string, n int, change func()) {
 	r.t.Helper()
@@ -305,20 +304,20 @@ func (r *transcript) watch(what, path, query, version string, n int, change func
 		}
 		line := fmt.Sprintf("  %s %s", e.Type, &e.Object)
 		if e.Type == "BOOKMARK" && r.lines[len(r.lines)-1] == line {
-			continue // the server's clock decides how many bookmarks there are
+			continue // the number of bookmarks depends on the server's clock
 		}
 		r.note("%s", line)
 	}
 }
 
-// record sends a server every request that package kubernetes may send.
+// record sends every kind of request that package kubernetes may send.
 func record(s *server) []string {
 	r := &transcript{server: s}
 	pod := func(name string, marks ...string) kubeapi.Object {
 		return kubeapi.Pod(name, "uid-"+name, "10.0.0.1", marks...)
 	}
 	b := pod("b")
-	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // otherwise the pod would be gone at once
+	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // otherwise the pod would disappear immediately
 	for _, p := range []kubeapi.Object{pod("a"), b, pod("c")} {
 		s.put(kubeapi.Pods, p)
 	}
@@ -347,7 +346,7 @@ func record(s *server) []string {
 	r.watch("what came while nobody watched", kubeapi.Pods, app+"&timeoutSeconds=300", after, 1, func() {})
 	version, _ = r.list("a page", kubeapi.Pods, "limit=1")
 	r.watch("a watch to its end", kubeapi.Pods, app+"&timeoutSeconds=5", version, 0, func() {
-		s.put(kubeapi.Pods, kubeapi.Unready(pod("x", "app=other"))) // not selected, so a bookmark comes in place of an event
+		s.put(kubeapi.Pods, kubeapi.Unready(pod("x", "app=other"))) // not selected, so the watch gets a bookmark instead of the event
 		s.bookmark()
 	})
 	s.put(kubeapi.Pods, pod("e"))
@@ -356,7 +355,7 @@ func record(s *server) []string {
 	return r.lines
 }
 
-// TestTranscript: the fake answers as a real API server does.
+// TestTranscript checks that the fake server answers like a real API server.
 func TestTranscript(t *testing.T) {
 	got, want := record(fake(t)), record(real(t))
 	t.Log("\n" + strings.Join(want, "\n"))
@@ -365,8 +364,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// TestWatcher: a Watcher follows a real pool and its pods through everything that the fake
-// simulates.
+// TestWatcher checks that a Watcher follows a real pool and its pods through all changes that the
+// fake server simulates.
 func TestWatcher(t *testing.T) {
 	s := real(t)
 	pod := func(name string) kubeapi.Object { return kubeapi.Pod(name, "", "10.0.0.1") }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestManifests checks that each object's kind knows all of its fields. KEDA's kind is unknown
-// here, so its objects are only counted.
+// TestManifests checks that every field of an object is defined for the object's kind. The kind
+// that KEDA defines is unknown here, so its objects are only counted.
 func TestManifests(t *testing.T) {
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
 	deploy := "../../../.deploy"
