@@ -9,7 +9,7 @@
 // handles the calls of generation endpoints (package endpoint), from the check of the key to the
 // last byte.
 //
-//	call       one request: gate, dispatch, relay
+//	call       one request: gate, loop, relay
 //	  attempt    one attempt of a call: a lease, an exchange, the reading of the reply
 //	    failure    what an error means for the call and its client
 //	    endpoint   what differs between endpoints: three codecs, and the formats of errors

@@ -8,7 +8,7 @@ type hangUps struct{}
 var engineHangUps hangUps
 
 func (*hangUps) watch(*conn, Guard) bool { return false }
-func (*hangUps) forget(*conn)     {}
+func (*hangUps) forget(*conn)            {}
 
 // interrupt is not called here.
 func (c *conn) interrupt() { c.close() }

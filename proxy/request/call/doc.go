@@ -12,8 +12,8 @@
 //	7  loop.go       ask            make an attempt: package attempt sends it (send.go)
 //	                 next           after a failure, take the step that package retry decides on
 //	   serve.go      handOver       send the head and the first event, or a whole answer (unary.go)
-//	8  relay.go      commit         the handler returns; the hijackedStream, or under TLS
-//	                                fasthttp, pushes the relay's bytes
+//	8  relay.go      commit         the handler returns; a hijackedStream, an http10Stream, or under
+//	                                TLS fasthttp, writes the relay's bytes
 //	9  call.go       finish         release, account, write one log line
 //
 // The body is read before a slot is taken, because a slow client must not occupy a slot. Whether
@@ -38,19 +38,13 @@
 // writer would cost a goroutine and a pipe for each stream, and could not distinguish a failure
 // from the end.
 //
-// A stream spends nearly all of its lifetime waiting, so its idle memory is what counts. A token
-// needs three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed from them
-// (sse.Source) and for the client's bytes (relay.out). The buffers are taken from their pools when
-// bytes arrive, and returned once the bytes have been written. Between its tokens a stream that has
-// left fasthttp stays in the poller, where the usual token is translated and written
-// (hijackedStream.pass, http1.Exchange.Stay). What remains is a goroutine's stack
-// of 4 KiB, two sockets and some 9 KiB of state.
-//
 // A stream spends nearly all of its time waiting, so the memory of a waiting stream matters most. A
 // token needs three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed
 // from them (sse.Source) and for the client's bytes (relay.out). They are taken from their pools
 // when bytes arrive, and returned when the bytes have been written. A waiting stream has only a
-// goroutine stack of 4 KiB, two sockets and about 9 KiB of state.
+// goroutine stack of 4 KiB, two sockets and about 9 KiB of state. A stream that has left fasthttp
+// waits in the poller, where it translates and writes plain tokens (hijackedStream.pass,
+// http1.Exchange.Stay).
 //
 // The edge uses the Go runtime's netpoller instead of an event loop. In both designs, a token costs
 // two system calls and the kernel's work. We measured two minimal relays: one with a goroutine for

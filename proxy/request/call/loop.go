@@ -209,8 +209,9 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
 }
 
-// giveUp ends a failed attempt. If the engine has begun its answer, the request is not suspected of
-// having killed the engine.
+// giveUp ends a failed attempt. If begun is true, the request is not suspected of having killed the
+// engine. resume passes false although the engine has begun, so that a request that kills engines in
+// the middle of their answers is not resumed at one engine after another.
 func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
 	if first := l.call.tries.failure; f.Failed != 0 {

@@ -62,7 +62,8 @@ const (
 )
 
 // chunkWriter writes a relay's bytes to the client. write skips the first chunkRoom bytes of out
-// and sends the others. last marks the end of a successful stream. write returns how many bytes
+// and sends the others. last marks the end of the stream, also after an
+// error event. write returns how many bytes
 // were accepted, and may change the buffer.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)

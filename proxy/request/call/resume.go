@@ -27,7 +27,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream can still be resumed. As long as it can, its request must not be
+// able reports whether the stream can still be resumed. If memory is short, able releases the record
+// of the stream, which then cannot be resumed. As long as able returns true, the request must not be
 // released.
 func (r resumer) able() bool {
 	t := &r.call.tries

@@ -23,7 +23,7 @@ type Failure struct {
 	API     *apierr.Error
 	Outcome upstreams.Outcome // outcome for the health of the upstream
 	Result  observe.Outcome   // outcome in the call's record, if this failure is final
-	Retry   bool              // whether another target may be tried before the commit
+	Retry   bool              // whether another target may be tried while the client has received nothing
 	NotNow  bool              // whether the same engine may soon be able to answer
 	Doubt   *upstreams.Doubt  // non-nil if the engine may be at fault for the refusal
 	Gone    bool              // whether the call leaves the engine because it has vanished, is stalled or was drained
@@ -64,7 +64,7 @@ func (f *Failure) Next() retry.Cause {
 }
 
 // EngineLost reports whether another engine may continue an answer that this failure has
-// interrupted.
+// interrupted. That includes timeouts and an engine that has no slot.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,

@@ -29,8 +29,9 @@ type Feature interface {
 	Join(c *Call) Participant
 }
 
-// Participant is a feature's part in one call. Its methods run on the call's goroutine, in the
-// order below. They must not block, and must not keep the *Call or what it points to.
+// Participant is a feature's part in one call. Its methods run on the call's goroutine. If
+// the call is sent to another engine after keep-alives or a part of the answer, Sent is called after
+// Shown. They must not block, and must not keep the *Call or what it points to.
 type Participant interface {
 	// Sent is called after each attempt to send the request to another engine, even if sending has
 	// failed. A request that is sent to the same engine again is not reported.

@@ -104,7 +104,8 @@ func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 // Thought reports whether the answer contains reasoning, which the next engine must receive.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
-// Begun returns the partial answer. It is valid until the next event.
+// Begun returns the partial answer for the engine that is to continue it, and records how much text
+// that engine gets. The result is valid until the next event.
 func (s *Stream) Begun() *chat.Begun {
 	s.begun.Tokens = s.tokens
 	s.sent = len(s.begun.Text)
