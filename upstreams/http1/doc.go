@@ -41,63 +41,60 @@
 // A connection has one owner at a time: an exchange, or the idle pool of its transport. The
 // connection returns to the pool only if all of these conditions hold:
 //
-// Before the connection's next use its socket is checked: a connection that was closed, or that
-// holds unsolicited bytes, is dropped. The socket is read once the request has left, because an
-// engine that sends a second reply does so within microseconds. If bytes have arrived before the
-// engine's host acknowledges any byte of the request, they do not answer the request, so the
-// request goes to a new connection. In one of thirty thousand calls this finds a leftover that
-// arrived between the first check and the write.
-//
-// Within unlookedFor of the last reply, the first check is left out. Linux notes when bytes arrive
-// (socket.RecvStamped), so bytes that arrived before the write are recognised when they are read,
-// even if the host has acknowledged the request by then. A connection is trusted in this way only
-// after the kernel has noted the arrival of its last reply. On a keep-alive connection, a reply
-// that arrives together with further bytes is rejected as well. One case remains: a leftover that
-// arrives alone, after the request and before its answer. HTTP/1.1 cannot detect it (8 to 20 calls
-// of 20,000, 64 at a time, if every fourth reply is followed by a second one within 500 us). So the
-// first unsolicited bytes end the reuse of the upstream's connections for a minute (HostWatch). A
-// pause before each reuse would also help but needs more connections, and some engines
-// (cpp-httplib) serve only as many connections as they have threads.
+//   - the whole request was written
+//   - the response was read to the end of its framing
+//   - no surplus bytes have arrived
+//   - both sides keep the connection alive
 //
 // Before reuse, the transport checks the socket. It drops a connection that was closed or has
-// unsolicited bytes. It checks the socket again after the write, because an engine that sends a
-// second response does so within microseconds. Bytes that arrive before the engine's host has
-// acknowledged any byte of the request cannot be its response, so the request goes to a new
-// connection. This check costs 0.4 us. In one of 30,000 calls it finds surplus bytes that arrived
-// between the first check and the write. The exchange also rejects a response on a keep-alive
-// connection if more bytes arrive together with it. One case remains: a surplus response may arrive
-// alone, after the request and before the correct response. HTTP/1.1 cannot detect this case. In a
-// test with 64 concurrent calls, the engine sent a second response within 500 µs of every fourth
-// one. This case then affected 8 to 20 of 20,000 calls. Therefore, once unsolicited bytes have
-// arrived, the upstream's connections are not reused for a minute (HostWatch). A pause before each
-// reuse would also help, but would need more connections. Some engines (cpp-httplib) serve only as
-// many connections as they have threads.
+// unsolicited bytes. The response is first read immediately after the write, because an engine that
+// sends a second response does so within microseconds. Bytes that arrive before the engine's host
+// has acknowledged any byte of the request cannot be its response, so the request goes to a new
+// connection. In one of 30,000 calls this finds surplus bytes that arrived between the first check
+// and the write.
 //
-// Nearly every request is small and goes to a keep-alive connection without TLS. The request is
-// written within the wait for its reply: the check of the socket, the write, the first read and the
-// wait happen in one stay in the runtime's poller (poll.tryFetch). Await writes no other requests.
-// If a request is larger, the part that fits in the socket is written at once and without a
-// deadline. The other part is written as the engine reads (requestWriter.push).
-// Replies are read by package socket (plainConn), whose system calls, unlike those of package net,
-// wake no thread of the runtime. Deadlines are moved as rarely as possible (conn): in the steady
-// state an exchange moves none.
+// If the previous response ended less than unlookedFor ago, there is no check before the write.
+// Linux records when bytes arrive (socket.RecvStamped). Bytes that arrived before the write are
+// therefore recognized when they are read, even if the host has acknowledged the request by then. A
+// connection is trusted in this way only after the kernel has recorded the arrival of its previous
+// response.
+//
+// The exchange also rejects a response on a keep-alive connection if more bytes arrive together with
+// it. One case remains: a surplus response may arrive alone, after the request and before the
+// correct response. HTTP/1.1 cannot detect this case. In a test with 64 concurrent calls, the engine
+// sent a second response within 500 µs of every fourth one. This case then affected 8 to 20 of
+// 20,000 calls. Therefore, once unsolicited bytes have arrived, the upstream's connections are not
+// reused for a minute (HostWatch). A pause before each reuse would also help, but would need more
+// connections. Some engines (cpp-httplib) serve only as many connections as they have threads.
+//
+// A keep-alive connection may still be reset or closed before the first byte of the response. If
+// that happens within resendWithin after the request was sent, the exchange sends the request once
+// more, on a new connection. Only Exchange.Sends reveals the retry. Once resendWithin has passed,
+// the engine may have processed the request, so the exchange fails. Such resets are rare, because
+// the edge closes idle connections earlier than engines do.
+//
+// Nearly all requests are small and use a keep-alive connection without TLS. Await writes these
+// requests itself: it checks the socket, writes, reads and waits in one visit to the runtime's
+// poller (poll.tryFetch). For larger requests, Send writes the part that fits in the socket
+// immediately, without a deadline. It writes the remaining bytes as the engine reads
+// (requestWriter.push). Responses are read by package socket (plainConn). Unlike the system calls of
+// package net, those of package socket do not wake runtime threads. Deadlines are moved as rarely as
+// possible (conn). In the steady state, an exchange moves none.
 //
 // # Streams
 //
 // A token of a stream costs one read and one write, because a stream stays in the runtime's poller
 // between its tokens (Exchange.Stay). Each new wait would begin with a read that finds nothing,
-// since the poller forgets what it saw before the wait. Two things follow from the stay:
+// because the poller forgets the events that it saw before the wait. The stay has two consequences:
 //
-//   - The poller reports in one event that bytes and an end have arrived. So an epoll set of our own
-//     reports the ends (hangUps), and wakes the exchange once more.
-//   - Closing a socket waits until a running step has returned. So Abort shuts the socket down
-//     instead, which the engine sees at the same moment, and the owner closes it. A step must not
-//     wait for anything: its reads and writes take what is possible at once.
+//   - The poller may report bytes and the end of the stream in one event. A separate epoll set
+//     therefore reports the ends (hangUps), and wakes the exchange once more.
+//   - A close of the socket waits until a running step has returned. Abort therefore shuts the
+//     socket down, which the engine sees immediately, and the owner of the exchange closes it. A step
+//     must not wait: it reads and writes only what is possible immediately.
 //
-// A stay is left for everything that is not a plain token: an end, an error, a full client, a read
-// that filled its buffer.
-//
-// # Hosts that vanish
+// Everything except a plain token ends the stay: the end of the stream, an error, a client whose
+// socket is full, or a read that fills its buffer.
 //
 // # Hosts that disappear
 //
@@ -111,10 +108,21 @@
 // # Enforced RFC rules
 //
 // Responses are parsed strictly (head, body, package chunked), and ambiguous responses are
-// rejected. RFC 9112: RFC 9110:
+// rejected.
 //
-//   - Header names are tokens (5.6.2), and values contain no control characters
-//     (5.5).
+// RFC 9112:
+//
+//   - The status line is HTTP/1.x with three digits (4).
+//   - CR LF or LF ends a line of the head (2.2). Lines are not folded, and no space precedes the
+//     colon (5).
+//   - Content-Length has only digits, and several of them must agree (6.3).
+//   - Transfer-Encoding is exactly chunked, and Content-Length is then absent (6.1).
+//   - Chunks in a response of HTTP/1.0 are decoded, and the connection is then closed (6.1).
+//   - A response to HEAD, and one with status 101, 204 or 304, has no body (6.3).
+//
+// RFC 9110:
+//
+//   - Header names are tokens (5.6.2), and values contain no control characters (5.5).
 //   - At most eight interim responses are accepted (15.2).
 //
 // RFC 6761, 6.3: localhost is the loopback.
