@@ -28,7 +28,7 @@ func servedAs(t *testing.T, address string) string {
 }
 
 // TestAdminOverTLS checks that the admin listener uses TLS with a separate certificate, that the
-// certificate is read again when it changes, and that each command accepts --ca-cert.
+// certificate is read again when it changes, and that each command accepts --cacert.
 func TestAdminOverTLS(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})

@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFailureWords checks the finish reasons with which an engine aborts an answer. The call goes
-// to another engine if the client has received no bytes. Otherwise it ends as broken. Other unknown
-// finish reasons mean a normal end.
+// TestFailureWords checks the finish reasons with which an engine aborts an answer. If the client
+// has not received any bytes, the call must go to another engine. Otherwise it must end as broken.
+// All other unknown finish reasons mean a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
@@ -21,7 +21,7 @@ func TestFailureWords(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: gaveUp})
 			p.Engines[1].SetFault(sim.Fault{Spec: "finish=eos_token"})
 			broken := 0
-			for range 2 { // round robin, so one of the two reaches the failing engine
+			for range 2 { // round robin: one of the two calls reaches the failing engine
 				r := p.Local.Edge.Ask(w, `"tokens":5`)
 				if w.Stream && (strings.Contains(r.Body, "upstream_failed") || strings.Contains(r.Body, "server_error")) {
 					r.WantBroken(w, "upstream_failed")

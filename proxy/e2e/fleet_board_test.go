@@ -16,9 +16,9 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// twoEdges starts two edges with one file, one engine and one store. A store that answers late
-// counts as lost, and each edge then has its share of the slots. Therefore tests that count slots
-// are not parallel.
+// twoEdges starts two edges with one file, one engine and one store. If the store answers late, it
+// counts as lost, and each edge uses only its share of the slots. Tests that count slots are
+// therefore not parallel.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
 	engine = start(t, rig.Setup{}).Engines[0] // a separate edge, used only for its engine
@@ -36,8 +36,8 @@ admin: { token: %s }
 	return engine, a, b
 }
 
-// TestFleetBoard checks that the edges of a fleet share all slots of an engine, report the same
-// capacity, and follow the upstream modes that an operator sets at one edge.
+// TestFleetBoard checks that the edges of a fleet share all slots of an engine and report the same
+// capacity, and that an upstream mode that an operator sets at one edge applies at all edges.
 func TestFleetBoard(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
@@ -74,7 +74,7 @@ func TestFleetBoard(t *testing.T) {
 			return strings.HasSuffix(m.Name, at[strings.LastIndexByte(at, ':'):])
 		})
 	})
-	release := a.hold(4, a.Chat(endless)) // more than half
+	release := a.hold(4, a.Chat(endless)) // more than half of the slots
 	both("each tells whose calls run", func(edge *penstock) bool {
 		return members(edge, func(m fleet.Member) bool { return m.InFlight == 4 == (m.Self == (edge == a)) })
 	})
@@ -105,12 +105,12 @@ func TestFleetBoard(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestExactSlots checks that two edges never have more calls at an engine than its slots, and that
-// one edge can use a slot that the other releases.
+// TestExactSlots checks that two edges never have more calls at an engine than the engine has
+// slots, and that one edge can use a slot that the other edge releases.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless)) // at once, no matter what the store's load board contains
+	more := b.hold(1, b.Chat(endless)) // immediately, whatever the load board in the store contains
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
@@ -126,8 +126,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine checks that an edge does not retain its slots for its own waiting calls: a
-// call that waits at another edge is served in turn.
+// TestTurnsAtAnEngine checks that an edge does not keep its slots for its waiting calls: calls that
+// wait at another edge are served in turn.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`

@@ -22,7 +22,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These endpoints pass requests and answers on, and change only the model's name.
+// These tests check the endpoints that pass requests and answers on and change only the model's
+// name.
 
 func TestForward(t *testing.T) {
 	t.Parallel()
@@ -34,7 +35,7 @@ func TestForward(t *testing.T) {
 		{"/v1/classify", "ranks", `"input":["` + rig.Canary + `"]`, "classify"},
 		{"/v1/pooling", "vectors", `"input":["` + rig.Canary + `"],"encoding_format":"float"`, "pooling"},
 	} {
-		p := startAudio(t) // a separate edge, because an edge sends probes after a failure
+		p := startAudio(t) // a separate edge, because the edge sends probes after a failure
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {
@@ -103,8 +104,8 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// TestWhole_Aborted checks that an unstreamed answer that an engine has aborted is not passed on.
-// Ollama aborts an answer when its runner dies.
+// TestWhole_Aborted checks that an unstreamed answer that the engine aborted is not passed on.
+// Ollama aborts an answer if its runner dies.
 func TestWhole_Aborted(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -126,7 +127,8 @@ func TestWhole_Aborted(t *testing.T) {
 	}
 }
 
-// TestCompletions_NoChoices checks that an unstreamed completion without choices is a bad response.
+// TestCompletions_NoChoices checks that an unstreamed completion without choices counts as a bad
+// response.
 func TestCompletions_NoChoices(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -136,8 +138,9 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings with numbers whatever the encoding_format, like
-// SGLang, LM Studio and older versions of Ollama. Input i has i/2 in its first dimension.
+// numbersOnly is an engine that answers embeddings with numbers, whatever the encoding_format is.
+// SGLang, LM Studio and older versions of Ollama do the same. The first dimension for input i is
+// i/2.
 func numbersOnly(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -233,8 +236,8 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 }
 
 // TestSomeEngines checks that a call to an endpoint that only some engines have goes to one of
-// these engines. The catalog lists the endpoint for models with such an engine. For other models
-// the call receives a 404 with a reason.
+// these engines. The catalog must list the endpoint for models that have such an engine. For other
+// models, the call must receive a 404 with a reason.
 func TestSomeEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "vllm"}, {Record: true, Profile: "ollama"}}, Config: `
@@ -270,7 +273,7 @@ models:
 	if r := p.Post("/v1/tokenize", "{}").WantStatus(404); !strings.Contains(r.Body, "Send it to /tokenize") {
 		t.Errorf("answer = %s, want the path to send it to", r.Body)
 	}
-	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // as vLLM does for an unsuitable model
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // vLLM responds this way for an unsuitable model
 	p.Post("/v1/score", `{"model":"guards","text_1":"a","text_2":"b"}`).WantError(404, "not_found_error", "not_found")
 	for id, want := range map[string]string{"both": "/tokenize,/detokenize", "other": "", "guards": "/v1/moderations,/v1/score"} {
 		got := ""
@@ -285,8 +288,8 @@ models:
 	}
 }
 
-// TestRerank_Form checks that a ranking in SGLang's format reaches clients in the usual format, and
-// is not a failure of the engine.
+// TestRerank_Form checks that a ranking in SGLang's format reaches clients in the usual format and
+// does not count as an engine failure.
 func TestRerank_Form(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -316,7 +319,7 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim 
 }
 
 // TestRerank_TextEmbeddingsInference checks that an engine detected as Text Embeddings Inference
-// receives requests in its own format, and that clients receive the usual one.
+// receives requests in its format, and that clients receive answers in the usual format.
 func TestRerank_TextEmbeddingsInference(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
@@ -350,7 +353,7 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: org/
 	}
 }
 
-// TestForward_Media checks that no endpoint makes an engine fetch a client's URL.
+// TestForward_Media checks that no endpoint lets a client make an engine fetch a URL.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -384,8 +387,8 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
-// TestSteering_Inside checks members that steer an engine from within another member, such as the
-// template's arguments. Allowed arguments are passed on.
+// TestSteering_Inside checks that members within other members that steer an engine, such as
+// template arguments, are refused, and that allowed arguments are passed on.
 func TestSteering_Inside(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -438,8 +441,8 @@ models:
 	}
 }
 
-// startBare starts an edge with one model, talk, at an engine that lists it and answers all other
-// requests with serve.
+// startBare starts an edge with the model talk and one engine. The engine lists the model and
+// answers all other requests with serve.
 func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -461,7 +464,7 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 }
 
 // TestCompletions_EndpointMissing checks that an engine without the legacy endpoint still serves
-// its model for chat.
+// chat calls for its model.
 func TestCompletions_EndpointMissing(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
@@ -471,8 +474,8 @@ func TestCompletions_EndpointMissing(t *testing.T) {
 	}
 }
 
-// TestStreams_NullFrames checks llama.cpp's stream for a completion with several prompts, which
-// starts with null. The edge skips null, and does not count it as the first event.
+// TestStreams_NullFrames checks llama.cpp's stream for a completion with more than one prompt,
+// which starts with null. The edge must skip null and not count it as the first event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -502,7 +505,7 @@ func TestStreams_NullFrames(t *testing.T) {
 	}
 }
 
-// imageEngine starts an engine that serves images; seen holds its last request.
+// imageEngine starts an engine that serves images. seen points to the last request.
 func imageEngine(t *testing.T) (url string, seen *string) {
 	seen = new(string)
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -636,7 +639,7 @@ func TestForward_Large(t *testing.T) {
 }
 
 // TestCompletions_WholeForStream checks an engine that sends an unstreamed answer although a stream
-// was requested, and one that sends the stream with another Content-Type.
+// was requested, and an engine that sends the stream with a different Content-Type.
 func TestCompletions_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string][2]string{

@@ -10,13 +10,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams move to another engine because their engine is drained or stalled. TestResume
-// covers lost engines.
+// These tests check that streams move to another engine if their engine is drained or stalled.
+// TestResume covers lost engines.
 
 const resumes = "retry: { resume: 1 }"
 
-// handedOver returns a setup with two engines and a short drain time. If without is true, the file
-// omits the first engine.
+// handedOver returns a setup with two engines and a short drain time. If without is true, the
+// configuration omits the first engine.
 func handedOver(model string, without bool) rig.Setup {
 	config := `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
@@ -42,8 +42,8 @@ func drained(p *penstock) {
 }
 
 // TestDrainHandsOver checks a stream on an engine that is drained or removed from the file. The
-// stream runs there until the drain time is over, and then continues at another engine. The answer
-// and the charge are the same as for an undisturbed stream.
+// stream must stay there until the drain time is over, and then continue at another engine. The
+// answer and the charge must be the same as for an undisturbed stream.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	for way, leave := range map[string]func(p *penstock){
@@ -57,7 +57,7 @@ func TestDrainHandsOver(t *testing.T) {
 			t.Run(way+"/"+dialect, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, handedOver(resumes, false))
-				const controls = `"tokens":60,"delay_ms":250` // it outlasts the reload on a slow machine
+				const controls = `"tokens":60,"delay_ms":250` // lasts longer than the reload, even on a slow machine
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 100 {
 					t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
@@ -124,8 +124,8 @@ func TestDrainCutsNothing(t *testing.T) {
 	}
 }
 
-// TestDrainMovesSilentCalls checks that a call without output also moves from a silent drained
-// engine.
+// TestDrainMovesSilentCalls checks that a call that has no output yet moves away from a silent
+// drained engine.
 func TestDrainMovesSilentCalls(t *testing.T) {
 	fastset.LeaveOut(t, "a call is silent for ten seconds")
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	}
 }
 
-// TestStalledStreamContinues checks that a stream whose engine stalls continues at another engine,
+// TestStalledStreamContinues checks that a stream whose engine stalls continues at another engine
 // if it may be resumed.
 func TestStalledStreamContinues(t *testing.T) {
 	p := stallRigOf(t, rig.Setup{Model: "policy: round_robin, " + resumes})

@@ -15,14 +15,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// In these tests another engine continues a stream. The official SDKs are the clients, and must
-// assemble one answer.
+// In these tests, another engine continues a stream. The clients are the official SDKs, which must
+// assemble a single answer.
 
-// told is a streamed answer as its SDK assembles it.
+// told is a streamed answer as the SDK assembles it.
 type told struct{ text, stop, usage string }
 
-// streamDialects holds functions that request a stream in each dialect, with members for the
-// simulator.
+// streamDialects contains a function for each dialect that requests a stream. controls are members
+// for the simulator.
 var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (told, error){
 	"chat": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
 		params := ask(prompt + " [[sim {" + controls + "}]]")
@@ -37,7 +37,7 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 				t.Errorf("the chunk does not fit: %s", chunk.RawJSON())
 			}
 			if len(chunk.Choices) > 0 {
-				role += chunk.Choices[0].Delta.Role // concatenated, as in Python's SDK
+				role += chunk.Choices[0].Delta.Role // concatenated, as the Python SDK does
 			}
 		}
 		if len(acc.Choices) == 0 {
@@ -102,8 +102,8 @@ func parsed(controls string) (m map[string]any) {
 	return m
 }
 
-// TestKeepaliveDoesNotCommit checks that an engine that fails after keep-alives, or after it has
-// announced an answer, is replaced by another engine. The second engine's answer must be consistent
+// TestKeepaliveDoesNotCommit checks that another engine answers if the first engine fails after
+// keep-alives or after it has announced an answer. The second engine's answer must be consistent
 // with the announcement.
 func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 	}
 	for dialect, ask := range streamDialects {
 		faults := []string{"reset-after=0", "cut-after=0", "error-first", "reset-after=1", "cut-after=1", "error-in-stream=1;code=503"}
-		if dialect == "completions" { // all of its events have text
+		if dialect == "completions" { // all events of this dialect have text
 			faults = faults[:3]
 		}
 		for _, fault := range faults {
@@ -125,7 +125,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 					t.Fatalf("undisturbed answer = %+v, %v; want 40 bytes or more", want, err)
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
-				for range 2 { // round robin, so one of the two reaches the failing engine
+				for range 2 { // round robin: one of the two calls reaches the failing engine
 					if got, err := ask(t, p, rig.Prompt, controls); got != want || err != nil {
 						t.Errorf("%+v, %v; want %+v", got, err, want)
 					}
@@ -151,7 +151,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 	}
 }
 
-// TestWhitespaceDoesNotCommit tests the same for an engine that fails after the white space before
+// TestWhitespaceDoesNotCommit checks the same for an engine that fails after the white space before
 // an unstreamed answer.
 func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
@@ -177,8 +177,8 @@ func TestWhitespaceDoesNotCommit(t *testing.T) {
 	}
 }
 
-// TestResume checks that if an engine is lost after k events of a stream, another one continues the
-// stream. The answer and the charge are the same as for an undisturbed stream.
+// TestResume checks that another engine continues a stream if the first engine is lost after k
+// events. The answer and the charge must be the same as for an undisturbed stream.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":44`
@@ -200,7 +200,7 @@ func TestResume(t *testing.T) {
 						t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 					}
 					p.Engines[0].SetFault(sim.Fault{Spec: fault})
-					for range 2 { // round robin, so one of the two reaches the failing engine
+					for range 2 { // round robin: one of the two calls reaches the failing engine
 						got, err := ask(t, p, rig.Prompt, controls)
 						if got != want || err != nil {
 							t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -231,8 +231,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNotResumed checks that a stream ends with an error if its text so far cannot be given to
-// another engine, or if no engine is known to continue answers.
+// TestNotResumed checks that a stream ends with an error if another engine cannot continue its
+// text, or if no engine is known to continue answers.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()
 	const proven = "openai, prefill: proven"

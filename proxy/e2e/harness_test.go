@@ -7,7 +7,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Most tests of this folder run an edge in their own process, with the rig (proxy/e2e/rig). A test
+// Most tests in this folder run an edge in the test process, with the rig (proxy/e2e/rig). A test
 // that only needs a successful chat has four lines:
 //
 //	p := start(t, rig.Setup{})              // one engine, one model "sim", one key
@@ -29,10 +29,10 @@ const chatPath = "/v1/chat/completions"
 // recording returns the options for one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
-// ways are an unstreamed and a streamed request. Nearly every rule applies to both.
+// ways has an unstreamed and a streamed request. Nearly all rules apply to both.
 var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
 
-// both runs f for an unstreamed and for a streamed request, each with its own edge and engines.
+// both runs f for an unstreamed and for a streamed request, each with a separate edge and engines.
 func both(t *testing.T, s rig.Setup, f func(t *testing.T, p *penstock, body string)) {
 	t.Helper()
 	for _, w := range ways {

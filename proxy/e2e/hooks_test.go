@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// hookServer is a hook whose answers a test sets.
+// hookServer is a hook whose answers the test sets.
 type hookServer struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -102,7 +102,7 @@ func (h *hookServer) in(more string) string {
 	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }
 
-// hookMetrics is the prefix of the metrics of an edge that has called hooks.
+// hookMetrics is the prefix of the metrics that exist only if the edge has called hooks.
 const hookMetrics = "penstock_hook_"
 
 // decisions returns how many of the hook's answers had the given result.
@@ -110,7 +110,7 @@ func decisions(e *rig.Edge, result string) float64 {
 	return e.Metric("penstock_hook_decisions_total", `hook="guard"`, `result="`+result+`"`)
 }
 
-// twoModels has a second model, at the same engine, and a key without the right to it.
+// twoModels adds a second model at the same engine, and a key that may not use it.
 const twoModels = "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"
 
 // TestHookDecisions checks every decision in every dialect, unstreamed and streamed.
@@ -172,9 +172,9 @@ func TestHookDecisions(t *testing.T) {
 	}
 }
 
-// hooked checks that a hook can refuse, route and rewrite calls of the surface. An upload is not
-// sent to the hook. TestStatuses calls hooked, because it produces the statuses that only a hook
-// can choose.
+// hooked checks that a hook can refuse, route and rewrite calls of the surface. An upload must not
+// be sent to the hook. TestStatuses calls hooked, because only a hook can cause some of the
+// statuses.
 func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
 	p := s.start(t, rig.Setup{Top: h.in("send: body")}, "200")
 	for _, status := range []int{422, 451} {
@@ -202,7 +202,8 @@ func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
 	}
 }
 
-// TestHookAdmitsAnew checks that a hook's decision gives no client more rights than its key.
+// TestHookAdmitsAnew checks that a hook's decision does not give a client more rights than its key
+// has.
 func TestHookAdmitsAnew(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -230,11 +231,11 @@ func TestHookAdmitsAnew(t *testing.T) {
 		if r := ask("Hi"); r.Status != 400 && r.Status != 200 {
 			t.Errorf("answer = %d %s, want 400 or 200", r.Status, r.Body)
 		}
-		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // the client reads JSON
+		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // but the client expects JSON
 		ask("Hi").WantError(503, "api_error", "hook_unavailable")
 	}
 	rewrite(`{"model":"sim","max_tokens":600,"messages":[{"role":"user","content":"[[sim {\"tokens\":600}]]"}]}`)
-	ask("Hi").WantStatus(200) // with unused tokens the key could send any request once
+	ask("Hi").WantStatus(200) // if the key had unused tokens, it could send any request once
 	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
 	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
 	h.says(`{"action":"route","model":"other"}`)
@@ -392,7 +393,7 @@ func TestHookClientLeaves(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	// A hook may never see a client that disconnects before the hook has read the question.
+	// If the client disconnected before the hook had read the question, the hook might not notice.
 	rig.WaitFor(t, rig.Patience, "the hook has the question", func() bool { return h.times() == 1 })
 	leave()
 	<-done
@@ -406,7 +407,7 @@ func TestHookClientLeaves(t *testing.T) {
 	}
 }
 
-// TestHookDrain checks that a call that waits for a hook ends with the drain.
+// TestHookDrain checks that a drain ends a call that waits for a hook.
 func TestHookDrain(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -419,7 +420,7 @@ func TestHookDrain(t *testing.T) {
 	rig.Receive(t, rig.Patience, "the call is answered", replies).WantError(503, "api_error", "shutting_down")
 }
 
-// TestHookOrder checks several hooks, each with its own models and keys, before and after a reload.
+// TestHookOrder checks two hooks with different models and keys, before and after a reload.
 func TestHookOrder(t *testing.T) {
 	t.Parallel()
 	first, second := newHook(t), newHook(t)
@@ -480,7 +481,8 @@ func TestHookCheck(t *testing.T) {
 	}
 }
 
-// TestHookExamples runs the hooks in .deploy/examples. Each refuses a word and replaces another.
+// TestHookExamples checks the hooks in .deploy/examples. Each hook refuses one word and replaces
+// another.
 func TestHookExamples(t *testing.T) {
 	t.Parallel()
 	top := filepath.Join("..", "..", ".deploy", "examples")

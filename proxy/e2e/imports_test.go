@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// allowed lists, for every package, which of our packages and which modules it may import. A
-// trailing "/..." means a package and those below it. The standard library is allowed, except for
-// the packages in never.
+// allowed lists, for every package, which packages of this module and which other modules it may
+// import. A trailing "/..." means a package and all packages below it. The standard library is
+// allowed, except for the packages in never.
 var allowed = map[string]struct {
 	ours, modules string
 	never         string
@@ -35,7 +35,7 @@ var allowed = map[string]struct {
 	"proxy/access/runkeys":            {ours: "config config/filewatch config/strictyaml proxy/telemetry/process", modules: "go.uber.org/zap/...", never: "net log"},
 	"proxy/access/auth/cert":          {never: "net log"},
 	"proxy/access/auth/jwt":           {modules: "github.com/go-jose/go-jose/v4/...", never: "net log"},
-	"proxy/access/auth/jwks":          {ours: "proxy/access/auth/jwt proxy/telemetry/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: it fetches
+	"proxy/access/auth/jwks":          {ours: "proxy/access/auth/jwt proxy/telemetry/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: it fetches keys
 	"proxy/front/httpserver":          {ours: "config translate/apierr upstreams/http1/httptoken proxy/request/body proxy/telemetry/guard proxy/front/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
 	"proxy/fleet":                     {ours: "config config/money proxy/fleet/sign proxy/access/limit proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 	"proxy/fleet/board":               {ours: "proxy/fleet/sign upstreams", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2 github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net os log"},
@@ -51,7 +51,7 @@ var allowed = map[string]struct {
 	"proxy/build":                     {never: "net os log"},
 	"proxy/front/plaintext":           {never: "net os log time"},
 	"proxy/telemetry/process":         {modules: "golang.org/x/sys/windows", never: "net log"},
-	"proxy/telemetry/quietlog":        {never: "net"}, // its subject is log
+	"proxy/telemetry/quietlog":        {never: "net"}, // it changes package log
 	"proxy/operate/reference":         {never: "net os log time"},
 	"proxy/operate/openapi":           {never: "net os log time"},
 	"proxy/tools/local":               {ours: "config config/strictyaml proxy proxy/access/auth proxy/tools/migrate proxy/front/plaintext upstreams/engine", never: "net log"},
@@ -106,7 +106,7 @@ var allowed = map[string]struct {
 	"proxy/e2e/rig":                   {ours: "...", modules: "..."}, // shared by the tests in the parent folder
 	"":                                {ours: "config proxy/tools/agent proxy/tools/batch proxy/tools/command proxy/telemetry/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
-	"proxy/front/acme":      {ours: "config translate/apierr proxy/telemetry/guard proxy/front/httpserver proxy/front/listen proxy/front/plaintext", modules: "github.com/caddyserver/certmagic github.com/mholt/acmez/v3/acme github.com/valyala/fasthttp go.uber.org/zap/...", never: "log"}, // net/http: certmagic's handler of challenges
+	"proxy/front/acme":      {ours: "config translate/apierr proxy/telemetry/guard proxy/front/httpserver proxy/front/listen proxy/front/plaintext", modules: "github.com/caddyserver/certmagic github.com/mholt/acmez/v3/acme github.com/valyala/fasthttp go.uber.org/zap/...", never: "log"}, // net/http: certmagic's challenge handler
 	"proxy/fleet/certstore": {ours: "proxy/front/acme proxy/telemetry/guard translate/seal", modules: "github.com/caddyserver/certmagic github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "log"},
 	"proxy/fleet/keystore":  {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 
@@ -114,7 +114,7 @@ var allowed = map[string]struct {
 	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
 	"bench/report":        {ours: "bench/result proxy/front/plaintext", never: "net os log"},
 	"bench/compare":       {ours: "bench/exit bench/result proxy/front/plaintext", never: "net os log"},
-	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: binds processes to processors
+	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: pins processes to processors
 	"bench/load/client":   {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"bench/load/workload": {ours: "bench/exit bench/load/client", never: "net log"},
 	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
@@ -130,9 +130,9 @@ var allowed = map[string]struct {
 	"upstreams/residency":       {never: "net os log"},
 	"upstreams/wake":            {ours: "config", never: "net os log"},
 	"upstreams/http1":           {ours: "config/unixsocket upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
-	"upstreams/http1/chunked":   {ours: "upstreams/http1/httptoken", never: "net os log time"}, // for proxy/front/listen, too
+	"upstreams/http1/chunked":   {ours: "upstreams/http1/httptoken", never: "net os log time"}, // also for proxy/front/listen
 	"upstreams/http1/httptoken": {never: "net os log time"},
-	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/front/listen, too
+	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // also for proxy/front/listen
 	"translate/engineerror":     {ours: "translate translate/jsonx", never: "net os log time"},
 	"translate/chat/answer":     {ours: "translate translate/engineerror translate/chat/toolcall translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat/toolcall":   {ours: "translate/jsonx", never: "net os log time"},
@@ -140,14 +140,14 @@ var allowed = map[string]struct {
 	"proxy/e2e/documents":   {ours: "...", modules: "..."}, // runs what the documents contain
 	"proxy/e2e/statuspage":  {ours: "...", modules: "..."}, // the admin page in a browser
 	"config/testkit/acmeca": {modules: "github.com/go-jose/go-jose/v4"},
-	"proxy/e2e/acme":        {ours: "...", modules: "..."}, // certificates that the edge obtains itself
-	"proxy/e2e/prometheus":  {ours: "...", modules: "..."}, // the board and the alerts, in a running Prometheus
+	"proxy/e2e/acme":        {ours: "...", modules: "..."}, // certificates that the edge obtains by ACME
+	"proxy/e2e/prometheus":  {ours: "...", modules: "..."}, // the dashboard and the alerts in a running Prometheus
 	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and external engines
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 	"proxy/e2e/realtime":    {ours: "...", modules: "..."}, // realtime sessions
 
-	// The test kits, for tests of any package. They import no package of ours, so that even the lowest
-	// packages can use them.
+	// The test kits are for tests of any package. They import no package of this module, so that
+	// even the lowest packages can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
 	"config/testkit/fastset":    {},
@@ -162,7 +162,7 @@ var allowed = map[string]struct {
 
 const module = "penstock"
 
-// TestImports checks that every package's imports follow the dependency table.
+// TestImports checks that the imports of every package follow the table.
 func TestImports(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
 	out, err := cmd.Output()

@@ -43,7 +43,7 @@ var keptCases = []struct{ path, body string }{
 }
 
 // TestWholeKeepalive checks that white space precedes a slow unstreamed answer, and that the answer
-// itself is unchanged.
+// is otherwise unchanged.
 func TestWholeKeepalive(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestWholeKeepalive(t *testing.T) {
 	p.Engines[0].SetFault()
 }
 
-// TestWholeKeepalive_Failure checks that an error after the white space is in the JSON, in the
+// TestWholeKeepalive_Failure checks that an error after the white space is sent as JSON in the
 // dialect's format.
 func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
@@ -109,9 +109,9 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	}
 }
 
-// TestWholeKeepalive_Never checks that bytes and text have no white space before them, because it
-// would change them. HTTP/1.0 clients receive none either, because HTTP/1.0 has no chunks. A quick
-// failure has its own status.
+// TestWholeKeepalive_Never checks that there is no white space before binary and text answers,
+// because it would change them. HTTP/1.0 clients must not receive white space, because HTTP/1.0 has
+// no chunks. A quick failure must have an error status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
@@ -124,7 +124,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\n" + format +
 			"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nxyz\r\n--b--\r\n"
 		if kept {
-			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // long after the first white space, even on a busy machine
+			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // long after the white space would start, even on a busy machine
 		} else {
 			p.Engines[0].SetFault(slow)
 		}
@@ -140,15 +140,15 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("answer to HTTP/1.0 = %d %.40q, want 200 without a blank", r.Status, r.Body)
 	}
-	// This edge's interval is far longer than a failure takes on a busy machine.
+	// The interval of this edge is much longer than a failure takes, even on a busy machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")
 	quick.Engines[0].SetFault()
 }
 
-// TestWholeKeepalive_Ends checks that a client that disconnects after the white space ends the
-// engine's work, and that a connected client receives the error of a drain.
+// TestWholeKeepalive_Ends checks that the engine stops working if the client disconnects after the
+// white space, and that a connected client receives the error of a drain.
 func TestWholeKeepalive_Ends(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)

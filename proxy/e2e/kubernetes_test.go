@@ -16,11 +16,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discoveryMetrics is the prefix of metrics of an edge that follows a service or pods.
+// discoveryMetrics is the prefix of the metrics that exist only if the edge follows a service or
+// pods.
 const discoveryMetrics = "penstock_discovery_"
 
-// cluster is an edge whose engines are the pods of a simulated API server. Pod i listens on its own
-// port.
+// cluster is an edge whose engines are the pods of a simulated API server. Each pod listens on a
+// different port.
 type cluster struct {
 	*penstock
 	t       *testing.T
@@ -29,7 +30,7 @@ type cluster struct {
 	ports   []string
 }
 
-// startCluster starts n engines, and an edge that finds the engines that have pods.
+// startCluster starts n engines, and an edge that discovers the engines that have pods.
 func startCluster(t *testing.T, n int, by string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, api: kubeapi.Start(t)}
@@ -54,7 +55,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 	return c
 }
 
-// pod returns the pod of an engine. For the cluster, a new name is a new pod.
+// pod returns the pod of engine i.
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
 	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
@@ -68,7 +69,8 @@ func (c *cluster) waitUp(n float64) {
 }
 
 // TestPodsComeAndGo adds, replaces and deletes pods under load, with and without a watch event, and
-// stops the API server. No call fails, and an engine whose pod is being deleted receives no calls.
+// stops the API server. No call may fail, and an engine whose pod is being deleted must receive no
+// calls.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "")
@@ -95,8 +97,8 @@ func TestPodsComeAndGo(t *testing.T) {
 		so := served(i)
 		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
-	// gone waits until the edge knows that a pod is gone, and checks that its engine receives no
-	// more calls. The engine can then be killed.
+	// gone waits until the edge knows that a pod is gone, and checks that the engine receives no
+	// more calls. Afterwards the test can kill the engine.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
@@ -152,7 +154,8 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestNoPods checks that calls find no route without pods, and find one again when a pod appears.
+// TestNoPods checks that calls find no route if there are no pods, and find a route again when a
+// pod appears.
 func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")
@@ -167,8 +170,8 @@ func TestNoPods(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
 }
 
-// TestInferencePool checks that the edge uses the pods and ports of the pool, without pods that
-// only prefill.
+// TestInferencePool checks that the edge uses the pods and ports of the pool, and no pods that only
+// prefill.
 func TestInferencePool(t *testing.T) {
 	t.Parallel()
 	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.Chat("")) }
@@ -197,8 +200,8 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }
 
-// TestDoctorFindsEngines checks that the doctor lists the engines that a file's upstreams find, or
-// says why they find none.
+// TestDoctorFindsEngines checks that doctor lists the engines that the upstreams in a file
+// discover, or says why they discover none.
 func TestDoctorFindsEngines(t *testing.T) {
 	t.Parallel()
 	api := kubeapi.Start(t)

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// ledgerMetrics is the prefix of metrics of an edge with a ledger.
+// ledgerMetrics is the prefix of the metrics that exist only if the edge has a ledger.
 const ledgerMetrics = "penstock_ledger_"
 
 // usageOf reads the usage report of an edge.
@@ -30,8 +30,8 @@ func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 	return r
 }
 
-// TestLedger checks that usage survives a kill and an orderly exit, and equals the engines' counts.
-// A second edge with the same ledger does not start.
+// TestLedger checks that usage survives a kill and an orderly exit, and is equal to the engines'
+// counts. A second edge with the same ledger must not start.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -112,7 +112,8 @@ func TestLedger(t *testing.T) {
 }
 
 // TestBudget checks that a key that has used up its budget is refused in every dialect until the
-// next day, even after a restart. A reload that raises the budget admits the key again.
+// next day, even after a restart. After a reload that raises the budget, the key must be admitted
+// again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -183,8 +184,8 @@ func TestBudget(t *testing.T) {
 	p.Post(chatPath, body).WantStatus(200)
 }
 
-// TestFleetUsage checks that the usage of a fleet is the sum over its edges. The sum includes usage
-// from the time when the store was down, and from before the store lost its data.
+// TestFleetUsage checks that the usage of a fleet is the sum over its edges. The sum must include
+// usage from before the store lost its data, and from while the store was down.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -242,7 +243,7 @@ func TestFleetUsage(t *testing.T) {
 			t.Errorf("%s = %d %s, want 400 and fleet=true", query, r.Status, r.Body)
 		}
 	}
-	answered := func(path string) (r *rig.Reply) { // the store answers in time
+	answered := func(path string) (r *rig.Reply) { // waits until the store answers in time
 		t.Helper()
 		rig.WaitFor(t, rig.Patience, path, func() bool {
 			r = a.Fetch("GET", a.Admin+path)
@@ -270,13 +271,13 @@ func TestFleetUsage(t *testing.T) {
 }
 
 // TestFleetBudget checks that the edges of a fleet share one budget. A store that has lost its data
-// receives the usage again, and an edge that loses the store does not start a new budget.
+// must receive the usage again, and an edge that loses the store must not start a new budget.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	a, b := sharedFleet(t, store.Addr(), "divide", "{ tokens_per_month: 700 }")
 	used := 0
-	for i := range 12 { // of some 70 tokens each
+	for i := range 12 { // about 70 tokens each
 		edge := []*penstock{a, b}[i%2]
 		r := edge.Post(chatPath, edge.Chat(`"max_tokens":60,"sim":{"tokens":60}`))
 		if r.Status == 429 {
@@ -315,7 +316,7 @@ func TestFleetBudget(t *testing.T) {
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				return err == nil && len(fields) == 5 // two edges, the store's birth, the sums and the edges' own numbers
+				return err == nil && len(fields) == 5 // two edges, the creation time of the store, the sums, and the counts of the edges
 			}
 		}
 		return false

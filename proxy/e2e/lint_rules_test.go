@@ -12,7 +12,7 @@ import (
 )
 
 // TestLintRules checks that each rule of .golangci.yml that names files or packages matches at
-// least one. Otherwise a moved folder would leave rules behind that match no file.
+// least one of them. Otherwise rules for a moved folder would remain without matching anything.
 func TestLintRules(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))

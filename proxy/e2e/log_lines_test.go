@@ -22,7 +22,7 @@ func TestEveryLineIsJSON(t *testing.T) {
 	p.Exits(rig.Patience, 0)
 	warned := false
 	for _, line := range strings.Split(strings.TrimSpace(p.Out.String()+p.Err.String()), "\n") {
-		if strings.HasPrefix(line, "penstock: serving ") { // on standard output, for the operator
+		if strings.HasPrefix(line, "penstock: serving ") { // printed on standard output for the operator
 			continue
 		}
 		var of struct{ TS, Level, Msg, Source, Problem string }

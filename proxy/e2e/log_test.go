@@ -19,9 +19,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// These tests check the access log: its fields, its headers, and that calls never wait for it.
+// These tests check the access log: its fields, its headers, and that calls never wait for the log.
 
-// TestAccessFields checks the list and the order of the fields, because operators parse them.
+// TestAccessFields checks the fields and their order, because operators parse them.
 func TestAccessFields(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -63,7 +63,7 @@ func TestAccessFields(t *testing.T) {
 // TestAccessSwitch checks that a reload enables and disables the access log.
 func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Untidy: true}) // there are fewer lines than calls
+	p := start(t, rig.Setup{Untidy: true}) // there are fewer access lines than calls
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	rig.WaitFor(t, rig.Patience, "the first call is logged", func() bool { return len(p.Calls()) == 1 })
 	for i, on := range []bool{false, true} {
@@ -117,9 +117,9 @@ func TestDebugHeaders(t *testing.T) {
 	}
 }
 
-// pace makes calls at both edges in turn, four at a time, and compares the times of p with those of
+// pace sends calls to both edges in turn, four at a time. It compares the times of p with those of
 // control, which never waits. The medians must be close, and no call may take much longer than
-// control's longest.
+// control's longest call.
 func pace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
 	var (
@@ -166,7 +166,7 @@ func TestBlockedLog(t *testing.T) {
 	}
 	p := start(t, rig.Setup{Log: log})
 	pace(t, 600, p, start(t, rig.Setup{})) // more lines than fit into the pipe
-	r.Close()                              // releases the writer
+	r.Close()                              // unblocks the writer
 	p.End()
 	_ = sink.Close()
 	w.Close()
@@ -203,8 +203,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestSessionColumn checks that with log.sessions a line has a hash of the session that the client
-// names in a header or in the body, and never the name itself.
+// TestSessionColumn checks that, with log.sessions, a line has a hash of the session that the
+// client names in a header or in the body, but never the name.
 func TestSessionColumn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
@@ -235,8 +235,8 @@ func TestSessionColumn(t *testing.T) {
 	}
 }
 
-// TestProxyRequestID checks that only a listed proxy may set a request's id, in plain characters.
-// By default no proxy may.
+// TestProxyRequestID checks that only a listed proxy may set a request id, which must consist of
+// plain characters. By default, no proxy may.
 func TestProxyRequestID(t *testing.T) {
 	t.Parallel()
 	for _, trusts := range []bool{true, false} {
@@ -285,7 +285,7 @@ func TestProxyRequestID(t *testing.T) {
 }
 
 // TestProxyProtocol checks that a listed proxy must send its client's address, and that no other
-// peer may send one.
+// peer may send an address.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { client: true }\nlisten_trusted: [127.0.0.2]"})

@@ -29,7 +29,7 @@ func keyTokens(where string) string {
 		rig.AdminToken, keeperToken, readerToken, where)
 }
 
-// keys sends a request to the keys API with a token, and returns the answer.
+// keys sends a request to the keys API with a token, and returns the response.
 func (p *penstock) keys(want int, token, method, path, body string) (done admin.KeyChange, text string) {
 	p.T.Helper()
 	res := p.adminDo(method, "/-/keys"+path, body, token)
@@ -40,13 +40,13 @@ func (p *penstock) keys(want int, token, method, path, body string) (done admin.
 	if strings.Contains(string(all), "sha256:") {
 		p.T.Errorf("%s /-/keys%s shows a hash: %s", method, path, all)
 	}
-	_ = json.Unmarshal(all, &done) // a refusal has another format
+	_ = json.Unmarshal(all, &done) // a refusal has a different format
 	return done, string(all)
 }
 
-// TestKeysAtRunTime checks a key created over HTTP: it works immediately, obeys limits as they
-// change, has two secrets during a rotation, and ends together with its streams when it is revoked.
-// Neither the log nor the file contains a secret.
+// TestKeysAtRunTime checks a key that is created over HTTP. It must work immediately, obey changed
+// limits, and have two secrets during a rotation. When it is revoked, its streams must end. Neither
+// the log nor the file may contain a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
@@ -61,7 +61,7 @@ func TestKeysAtRunTime(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"service_tier":"flex"`)).WantStatus(200)
 	call(made.Key, 200)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
-	call(made.Key, 200) // a new limit starts with a full minute's allowance
+	call(made.Key, 200) // a new limit starts with the allowance of a full minute
 	call(made.Key, 429)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"group":"team-a"}`)
@@ -133,7 +133,7 @@ func TestKeysAtRunTime(t *testing.T) {
 		_, ok = stream.Next()
 	}
 	call(third.Key, 401)
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // the file's
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // the key in the configuration still works
 	log := p.Log.String()
 	if n := p.Metric("penstock_class_calls_total", `class="batch"`); n != 0 || strings.Contains(log, `"class":"batch"`) {
 		t.Error("a call that asks for flex has a class, of which the file makes no use")
@@ -150,8 +150,8 @@ func TestKeysAtRunTime(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeNowhere checks that no key is created if the file names no place for keys or no
-// token, and that the response names the missing setting.
+// TestKeysAtRunTimeNowhere checks that no key is created if the configuration has no storage for
+// keys or no token, and that the response names the missing setting.
 func TestKeysAtRunTimeNowhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens("")})
@@ -179,7 +179,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 		t.Fatalf("key = %s, %v; want 50 requests a minute", out, err)
 	}
 	p.Signal(syscall.SIGKILL)
-	<-p.Done // until then it writes the file
+	<-p.Done // the edge may write the file until it has exited
 	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), made.Key) || !strings.Contains(string(text), `"id":"guest"`) {
 		t.Errorf("the file: %v\n%s", err, text)
 	}
@@ -202,9 +202,9 @@ func TestKeysSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeInTheStore checks that if the fleet's store has keys, a key created at one edge
-// works at all edges within a moment. The same is true of changes of its limits and of its
-// revocation.
+// TestKeysAtRunTimeInTheStore checks that, if the fleet's store has keys, a key that is created at
+// one edge soon works at all edges. Changes of its limits and its revocation must also take effect
+// at all edges.
 func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	t.Parallel()
 	setup := rig.Setup{Top: strings.Replace(keyTokens(""), "on_revoke: abort\n", "", 1) + storeKeys(miniredis.RunT(t).Addr(), "")}

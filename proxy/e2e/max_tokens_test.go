@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents request 32,000 tokens whatever the context length, and give up at the first
+// Coding agents request 32,000 tokens, whatever the context length is, and give up at the first
 // refusal.
 
 const (
@@ -18,7 +18,7 @@ const (
 	agentLimit   = 32_000
 )
 
-// limitWays are the endpoints with a token limit, each with the limit's name.
+// limitWays are the endpoints with a token limit, each with the name of the limit.
 var limitWays = []struct{ path, member, body string }{
 	{"/v1/chat/completions", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
 	{"/v1/chat/completions", "max_completion_tokens", `"messages":[{"role":"user","content":%q}]`},
@@ -33,7 +33,8 @@ func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
 
-// sentLimits returns the token limits that an engine has received since it was reset, 0 for none.
+// sentLimits returns the token limits that an engine has received since it was reset, 0 if a
+// request had no limit.
 func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	t.Helper()
 	for _, r := range e.Recorded() {
@@ -70,7 +71,7 @@ func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prom
 	}
 }
 
-// wantOverflow checks that the refusal makes agents compact their conversation.
+// wantOverflow checks that a refusal makes agents compact their conversation.
 func wantOverflow(t *testing.T, path string, r *rig.Reply) {
 	t.Helper()
 	r.WantError(400, "invalid_request_error", "context_length_exceeded")
@@ -110,7 +111,7 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 				}
 				p.Engines[0].Reset()
 				r := p.Post(path, body(promptOf(24_400), agentLimit))
-				if overruns { // it accepts the limit, and ends the answer at its context length
+				if overruns { // the engine accepts the limit and ends the answer at its context length
 					r.WantStatus(200)
 				} else {
 					wantOverflow(t, path, r)
@@ -125,7 +126,7 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 }
 
 // TestMaxTokens_Misjudged checks that the engine's own count decides if the edge underestimates a
-// prompt. The edge sends a second request, which the client does not notice and which does not use
+// prompt. The edge must send a second request. The client must not notice it, and it must not use
 // the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
@@ -162,7 +163,7 @@ func TestMaxTokens_Misjudged(t *testing.T) {
 	}
 }
 
-// teachSparse teaches the edge that a token has a dozen bytes or more, as in escaped text.
+// teachSparse makes the edge learn that a token has a dozen bytes or more, as in escaped text.
 func teachSparse(p *penstock) {
 	for range 8 {
 		p.Post(chatPath, `{"model":"sim","max_tokens":1,"messages":[{"role":"user","content":"`+strings.Repeat(`\u0061`, 4000)+`"}]}`).WantStatus(200)
@@ -214,8 +215,8 @@ func TestMaxTokens_Strict(t *testing.T) {
 	})
 }
 
-// TestMaxTokens_NoLimit checks that -1, by which a completion requests as many tokens as fit, does
-// not reach engines, because they disagree about its meaning.
+// TestMaxTokens_NoLimit checks that -1, with which a completion requests as many tokens as fit,
+// does not reach engines, because they interpret it differently.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
@@ -226,7 +227,7 @@ func TestMaxTokens_NoLimit(t *testing.T) {
 }
 
 // TestMaxTokens_CountedInPart checks that engines that stop counting a prompt early, or report no
-// count, also receive a second request with a lower limit.
+// count, receive a second request with a lower limit.
 func TestMaxTokens_CountedInPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

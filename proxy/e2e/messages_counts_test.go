@@ -19,10 +19,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check token counts of Messages, in streams and from the endpoint that counts tokens.
+// These tests check token counts in Messages, both in streams and from the endpoint that counts
+// tokens.
 
-// TestMessages_EarlyUsage checks message_start, in which vLLM reports the prompt's size. LangChain
-// reads that size only there.
+// TestMessages_EarlyUsage checks that message_start contains the prompt's size if the engine, like
+// vLLM, reports it early. LangChain reads the size only there.
 func TestMessages_EarlyUsage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "", Config: `
@@ -80,8 +81,8 @@ func TestMessages_CountTokens(t *testing.T) {
 	p.Post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").WantError(401, "authentication_error", "invalid_api_key")
 }
 
-// TestMessages_CountByEngine checks that an engine that can count tokens receives the client's own
-// text. If its count fails, the answer is an estimate.
+// TestMessages_CountByEngine checks that an engine that can count tokens receives the client's
+// text. If the engine's count fails, the answer must be an estimate.
 func TestMessages_CountByEngine(t *testing.T) {
 	t.Parallel()
 	var (
@@ -156,8 +157,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// TestCounts_Estimated checks that if the engine does not count tokens, the client sees the tokens
-// that its key is charged for, including the prompt.
+// TestCounts_Estimated checks that, if the engine does not count tokens, the client sees the tokens
+// for which its key is charged, including the prompt.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -192,8 +193,8 @@ func TestCounts_Estimated(t *testing.T) {
 	}
 }
 
-// TestMessages_CountIsACall checks that a count counts against the key's concurrency, reserves
-// tokens and releases them, and ends when its client disconnects.
+// TestMessages_CountIsACall checks that a count_tokens request counts against the key's
+// concurrency, reserves tokens and releases them, and ends when the client disconnects.
 func TestMessages_CountIsACall(t *testing.T) {
 	t.Parallel()
 	asked, left := make(chan bool, 100), make(chan bool, 100)
@@ -248,7 +249,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("a count is charged: %+v", l)
 	}
 	close(hold)
-	for range 3 { // each takes more than half of the key's tokens
+	for range 3 { // each reserves more than half of the key's tokens
 		if r := p.Post(path, `{"model":"sim","messages":[{"role":"user","content":"`+strings.Repeat("word ", 500)+`"}]}`).WantStatus(200); r.Body != `{"input_tokens":4711}` {
 			t.Errorf("count = %s, want 4711", r.Body)
 		}

@@ -17,7 +17,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check failures of Messages: refusals, failing engines, broken streams, and clients
+// These tests check failures in Messages: refusals, failing engines, broken streams, and clients
 // that disconnect.
 
 // wantAPIError checks an error as the SDK reads it.
@@ -101,7 +101,7 @@ func TestMessages_Errors(t *testing.T) {
 }
 
 // TestMessages_EngineFailures checks that every engine failure before the commit is a 529 with an
-// integer Retry-After, and that a client's mistake has its own status.
+// integer Retry-After, and that a mistake of the client has a different status.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 3s, answer: 3s"})
@@ -134,9 +134,9 @@ func TestMessages_EngineFailures(t *testing.T) {
 	}
 }
 
-// TestMessages_AnswerTooLong checks that if a prompt would fit with a smaller max_tokens, the error
-// has the numbers that agents parse. If the engine has not counted the complete prompt, the numbers
-// are from the edge's estimate.
+// TestMessages_AnswerTooLong checks that, if a prompt would fit with a smaller max_tokens, the
+// error contains the numbers that agents parse. If the engine has not counted the complete prompt,
+// the numbers must come from the edge's estimate.
 func TestMessages_AnswerTooLong(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -171,8 +171,8 @@ func (p *penstock) heal() {
 	})
 }
 
-// TestMessages_BrokenStreams checks that a failure after the commit is an error event, and never
-// looks like a normal end.
+// TestMessages_BrokenStreams checks that a failure after the commit results in an error event and
+// never looks like a normal end.
 func TestMessages_BrokenStreams(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "idle: 2s"})
@@ -213,7 +213,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 
 // TestMessages_MalformedCall checks that arguments that are not JSON reach the client unchanged, so
 // that the client can report them to the model. When the client sends the tool call back, the
-// conversation continues. Such arguments do not count as an engine failure.
+// conversation must continue. Malformed arguments must not count as an engine failure.
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -280,7 +280,7 @@ func TestMessages_Cancel(t *testing.T) {
 	}
 }
 
-// TestMessages_SlowBody checks that a client that sends too slowly receives an error in its own
+// TestMessages_SlowBody checks that a client that sends too slowly receives an error in its
 // dialect.
 func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()

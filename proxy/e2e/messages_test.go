@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use the Messages dialect end to end, with the official SDK as the client.
+// These tests check the Messages dialect end to end, with the official SDK as the client.
 
 // claude returns a client that does not retry. Its base URL has no /v1, as the SDK requires.
 func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
@@ -72,7 +72,7 @@ func wholeAndStreamed(t *testing.T, f func(t *testing.T, create func(c *anthropi
 	})
 }
 
-// detected is a configuration with one engine that the edge must detect.
+// detected is a configuration with one engine whose kind the edge must detect.
 const detected = `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -112,7 +112,8 @@ func TestMessages_Text(t *testing.T) {
 	}
 }
 
-// TestMessages_Same checks that a prompt has the same answer as in chat, unstreamed and streamed.
+// TestMessages_Same checks that the answer to a prompt is the same as in chat, unstreamed and
+// streamed.
 func TestMessages_Same(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -271,14 +272,14 @@ func TestMessages_Shape(t *testing.T) {
 	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
-	// The request imitates Claude Code, and has the same key in both headers.
+	// The request imitates Claude Code and has the same key in both headers.
 	r := p.Post("/v1/messages?beta=true", body, "x-api-key: "+p.Key, "anthropic-version: 2023-06-01", "anthropic-beta: a,b").WantStatus(200)
 	if r.Header.Get("Request-Id") == "" {
 		t.Error("no request-id")
 	}
 }
 
-// TestMessages_SystemInPlace checks that the model's setting decides where later system messages
+// TestMessages_SystemInPlace checks that the model's setting determines where later system messages
 // are put.
 func TestMessages_SystemInPlace(t *testing.T) {
 	t.Parallel()
@@ -302,8 +303,8 @@ func (p *penstock) sent(engine int) (path, body string) {
 }
 
 // TestMessages_Prefill checks conversations that end with an assistant turn, which is the start of
-// the answer. Engines that would start a new answer receive members that make them continue. Other
-// engines continue by default.
+// the answer. Engines that would otherwise start a new answer must receive members that make them
+// continue. Other engines continue by default.
 func TestMessages_Prefill(t *testing.T) {
 	t.Parallel()
 	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use tools and images in Messages.
+// These tests check tools and images in Messages.
 
 func weatherTools() []anthropic.ToolUnionParam {
 	return []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{
@@ -22,7 +22,7 @@ func weatherTools() []anthropic.ToolUnionParam {
 	}}}
 }
 
-// TestMessages_ToolLoop runs an agent's loop: calls, results, and a text answer.
+// TestMessages_ToolLoop checks an agent's loop: tool calls, results, and a text answer.
 func TestMessages_ToolLoop(t *testing.T) {
 	t.Parallel()
 	for _, o := range []sim.Options{{Record: true}, {Record: true, Profile: "ollama"}} {
@@ -120,7 +120,8 @@ func TestMessages_Images(t *testing.T) {
 	})
 }
 
-// TestMessages_ImageLimits checks that refusals by the model's rules use Messages names.
+// TestMessages_ImageLimits checks that refusals because of the model's rules use the names of
+// Messages.
 func TestMessages_ImageLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})
@@ -133,6 +134,6 @@ func TestMessages_ImageLimits(t *testing.T) {
 	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
 		t.Errorf("answer = %s, want output_config.format", r.Body)
 	}
-	// An unsupported effort is lowered, because agents send the same effort to every model.
+	// An unsupported effort must be lowered, because agents send the same effort to every model.
 	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"effort":"max"},"messages":[{"role":"user","content":"a"}]}`).WantStatus(200)
 }

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// These tests check the complete metrics page with Prometheus' own lint, and the queries of the
-// dashboard and the alert rules.
+// These tests check the complete metrics page with the rules of Prometheus' linter, and the queries
+// in the dashboard and the alert rules.
 
 var (
 	sampleLine = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(\{.*\})? (\S+)$`)
@@ -25,7 +25,7 @@ var (
 )
 
 // lint returns what is wrong with a metrics page: names, HELP and TYPE, suffixes and units by type,
-// incomplete and non-monotonic histograms, duplicates, and families in several pieces.
+// incomplete and non-monotonic histograms, duplicates, and families that are not in one piece.
 func lint(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	type family struct {
@@ -184,8 +184,7 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantShown fails the test for each described family that among selects and that is missing from
-// the page.
+// wantShown checks that the page contains each described family that among selects.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
 	for _, f := range observe.Families() {
@@ -195,7 +194,7 @@ func wantShown(t *testing.T, page string, among func(name string) bool) {
 	}
 }
 
-// TestMetricsPage runs an edge through calls with every outcome, and lints the page.
+// TestMetricsPage sends calls with every outcome to an edge and lints the page.
 func TestMetricsPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -269,14 +268,14 @@ func TestMetricsPage(t *testing.T) {
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	// on a busy machine tokens are received in groups
+	// On a busy machine, tokens are received in groups.
 	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool {
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
 	})
 }
 
-// TestDashboards checks that every metric of the dashboard and the alert rules exists, and that
+// TestDashboards checks that every metric in the dashboard and the alert rules exists, and that
 // histograms are queried as histograms.
 func TestDashboards(t *testing.T) {
 	exposed := map[string]bool{}

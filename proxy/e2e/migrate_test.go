@@ -10,8 +10,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestInitFrom checks that another proxy's file is imported, checked and served unchanged. Its
-// keys, names and aliases work, and no secret from the environment is in the files or the output.
+// TestInitFrom checks that the configuration of another proxy is imported, and that the result can
+// be checked and served unchanged. Keys, names and aliases must work, and no secret from the
+// environment may be in the files or the output.
 func TestInitFrom(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})

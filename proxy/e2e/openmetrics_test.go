@@ -18,7 +18,7 @@ type openMetricsFamily struct {
 	sampled, closed  bool
 }
 
-// openMetricsSuffixes maps a family's type to the suffixes of its sample names.
+// openMetricsSuffixes maps a family type to the suffixes of its sample names.
 var openMetricsSuffixes = map[string][]string{
 	"counter": {"_total"}, "gauge": {""}, "unknown": {""}, "histogram": {"_bucket", "_sum", "_count"},
 }
@@ -30,9 +30,9 @@ var (
 	unescapedHelp    = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*"|\\[^\\"n]`)
 )
 
-// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format: the end mark,
-// suffixes and units, and canonical bounds. Each family must have a distinct name, be in one place,
-// and have its metadata once and before its samples.
+// lintOpenMetrics returns violations of the OpenMetrics 1.0 text format. It checks the end mark,
+// suffixes, units and canonical bounds. Each family must have a distinct name, be in one piece, and
+// have its metadata only once and before its samples.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")

@@ -25,16 +25,16 @@ func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
 }
 
-// TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that its slot,
-// the key's only concurrent call, and the memory of its body are released exactly once. Its stream
-// does not look complete unless it was complete.
+// TestPanicOfACall checks that a panic anywhere in a call ends only that call. The slot, the key's
+// concurrency and the memory for the body must be released exactly once. The stream must look
+// complete only if it was complete.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
 	for _, test := range []struct {
 		point, place string
 		more         string
-		status       int  // of the panicking call; 0: its connection ends without a status
+		status       int  // status of the panicking call; 0: the connection ends without a status
 		ends         bool // the stream ends normally
 	}{
 		{"call.run", guard.Handler, whole, 500, false},
@@ -62,7 +62,7 @@ func TestPanicOfACall(t *testing.T) {
 			g := guard.New()
 			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1", Key: "limits: { concurrency: 1 }"})
 			p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
-			p.Rest() // its slot is free shortly after its last byte
+			p.Rest() // the slot is free shortly after the last byte
 			g.Inject(test.point, 1)
 			c := p.Dial()
 			request := p.Request(chatPath, p.Chat(test.more))
@@ -104,7 +104,7 @@ func TestPanicOfACall(t *testing.T) {
 	}
 }
 
-// TestPanicOfAHead checks that functions that fasthttp calls before a handler are guarded, too.
+// TestPanicOfAHead checks that functions that fasthttp calls before the handler also catch panics.
 func TestPanicOfAHead(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -121,7 +121,7 @@ func TestPanicOfAHead(t *testing.T) {
 		if text, closed := c.Closed(rig.Patience); !closed || !strings.HasPrefix(text, test.want) {
 			t.Errorf("%s: closed %v after %.200q, want %q", test.point, closed, text, test.want)
 		}
-		panicked(t, g, guard.Connection, uint64(i+1)) // it may be counted after the answer
+		panicked(t, g, guard.Connection, uint64(i+1)) // the panic may be counted after the answer
 		if n := g.Panics(guard.Connection); n != uint64(i+1) {
 			t.Errorf("%s: %d panics, want %d", test.point, n, i+1)
 		}
@@ -129,7 +129,8 @@ func TestPanicOfAHead(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfAWorker checks that a panicking background worker loses one round and starts again.
+// TestPanicOfAWorker checks that a background worker that panics loses only one round and starts
+// again.
 func TestPanicOfAWorker(t *testing.T) {
 	t.Parallel()
 	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
@@ -142,9 +143,9 @@ func TestPanicOfAWorker(t *testing.T) {
 	for _, test := range []struct {
 		point, place string
 		setup        rig.Setup
-		armed        bool    // before the start
-		provoke      provoke // makes the worker run; nil: time alone suffices
-		after        provoke // shows that it continues
+		armed        bool    // the panic is armed before the edge starts
+		provoke      provoke // makes the worker run; nil: it runs periodically
+		after        provoke // shows that the worker continues
 	}{
 		{point: "accept.public", place: guard.Accept, armed: true},
 		{point: "accept.admin", place: guard.Accept, armed: true},
@@ -289,8 +290,8 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfTheLog checks that a panic in the log writer loses lines and counts them, and that
-// later lines are written.
+// TestPanicOfTheLog checks that lines that are lost because of a panic in the log writer are
+// counted, and that later lines are written.
 func TestPanicOfTheLog(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -320,8 +321,8 @@ func TestPanicOfTheLog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSpans checks that a panic in the span exporter loses a batch and counts it, and that
-// the next batch is sent.
+// TestPanicOfSpans checks that a batch that is lost because of a panic in the span exporter is
+// counted, and that the next batch is sent.
 func TestPanicOfSpans(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -341,7 +342,7 @@ func TestPanicOfSpans(t *testing.T) {
 	}
 }
 
-// TestPanicWhileDraining checks that a drain ends despite a panic.
+// TestPanicWhileDraining checks that a drain ends even if there is a panic.
 func TestPanicWhileDraining(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -352,8 +353,8 @@ func TestPanicWhileDraining(t *testing.T) {
 	panicked(t, g, guard.Shutdown, 1)
 }
 
-// TestPanicsTurnReadiness checks that repeated panics in one place make the edge unready, and that
-// the readiness response names the place. Nine panics are too few.
+// TestPanicsTurnReadiness checks that ten panics at one place make the edge unready, that nine do
+// not, and that the readiness response names the place.
 func TestPanicsTurnReadiness(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

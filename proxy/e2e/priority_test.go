@@ -11,9 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// ordered starts an edge whose engine orders its queue by the priorities that the edge sends. The
-// returned credential belongs to a key of the first class. The edge's own key is in the last of
-// three classes.
+// ordered starts an edge whose engine orders its queue by the priorities that the edge sends. first
+// is the credential of a key in the first of three classes. The default key is in the last class.
 func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -44,8 +43,8 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineGetsPriorities checks that the engine receives the call's class in every dialect, in
-// its own order.
+// TestEngineGetsPriorities checks that the engine receives the class of a call in every dialect, as
+// a number in the order that the engine uses.
 func TestEngineGetsPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
@@ -75,7 +74,7 @@ func TestEngineGetsPriorities(t *testing.T) {
 	}
 }
 
-// TestClientsPriority checks that a client's own priority is refused unless the model allows the
+// TestClientsPriority checks that a priority from the client is refused unless the model allows the
 // member.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
@@ -106,7 +105,7 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 			next := make(chan struct{})
 			var calls sync.WaitGroup
 			send := func(class string, waiting int64, header ...string) {
-				calls.Go(func() { // the engine serves one stream until its client disconnects
+				calls.Go(func() { // occupies the engine with a stream until the client disconnects
 					s := p.OpenStream(chatPath, p.Chat(endless), header...)
 					s.Next()
 					served <- class
@@ -129,7 +128,7 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 }
 
 // TestEngineWithoutPriorities checks that an engine that was started without the flag refuses later
-// classes if the edge sends priorities. Without the setting the edge sends none.
+// classes if the edge sends priorities, and that the edge sends no priorities by default.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use the real program like an operator at a terminal and like a supervisor.
+// These tests use the real program as an operator at a terminal and as a supervisor would.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -46,11 +46,11 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	return path, key
 }
 
-// TestStartWithoutConfig checks that, on a fresh machine, the program serves an engine and prints a
-// working command line, even if its port is in use.
+// TestStartWithoutConfig checks that, without a configuration, the program serves an engine and
+// prints a working command line, even if the default port is in use.
 func TestStartWithoutConfig(t *testing.T) {
 	t.Parallel()
-	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // if this fails, the port is in use anyway
+	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // if this fails, the port is already in use
 		t.Cleanup(func() { ln.Close() })
 	}
 	p := rig.StartProcess(t)
@@ -90,17 +90,17 @@ func TestStartWithoutConfig(t *testing.T) {
 			t.Errorf("%s = %d, want 200", url, res.StatusCode)
 		}
 	}
-	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, so the program inherits it
+	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, and the program inherits this
 		p.Signal(syscall.SIGTERM)
-	} else { // as when its terminal is closed: the shell and the kernel signal it
+	} else { // as when the terminal is closed: both the shell and the kernel send the signal
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
 	p.Exits(rig.Patience, 0)
 }
 
-// TestServe checks that, with a configuration, streams that run at SIGTERM finish, new streams are
-// served during the linger, and the exit is clean.
+// TestServe checks that, after SIGTERM, running streams finish, new streams are served during the
+// linger, and the exit is clean.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -156,7 +156,7 @@ func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))
 }
 
-// wantLastWord reads a stream to its end. The last event must be an error.
+// wantLastWord reads a stream to the end. The last event must be an error.
 func wantLastWord(t *testing.T, s *rig.Stream) {
 	t.Helper()
 	var last rig.Event
@@ -186,8 +186,8 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// TestSecondSignal checks that a second signal ends running calls, with an error for clients, a
-// line in the log, and a separate exit code.
+// TestSecondSignal checks that a second signal ends running calls with an error, and that there is
+// a log line and a special exit code.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
@@ -212,8 +212,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSecondSignalIsSoon checks that no connected client delays the exit after a second signal. The
-// best of several attempts counts, because the machine may be busy.
+// TestSecondSignalIsSoon checks that connected clients do not delay the exit after a second signal.
+// Only the best attempt counts, because the machine may be busy.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -268,7 +268,7 @@ func TestSilentAdmin(t *testing.T) {
 	p.Exits(rig.Patience, 0)
 }
 
-// TestQuitSignal checks that SIGQUIT prints the goroutines, but no content of calls.
+// TestQuitSignal checks that SIGQUIT prints the goroutines, but no call content.
 func TestQuitSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGQUIT: 131, syscall.SIGABRT: 134} {
@@ -289,7 +289,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 		c := e.Dial()
 		_ = c.Send(whole)
 		if _, err := c.In.ReadString('\n'); err != nil {
-			t.Fatal(err) // the stream has begun once there is a status
+			t.Fatal(err) // when there is a status, the stream has started
 		}
 		_ = e.Dial().Send(whole[:len(whole)-2])
 	}
@@ -302,7 +302,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 	}
 	rig.WantNoLeak(t, "the dump", dump, key)
 	for _, secret := range []string{rig.Canary, key} {
-		for i := range len(secret) - 7 { // as a word of memory
+		for i := range len(secret) - 7 { // a stack trace would print the secret as words of memory
 			if word := fmt.Sprintf("%#x", binary.LittleEndian.Uint64([]byte(secret[i:]))); strings.Contains(dump, word) {
 				t.Errorf("the dump holds %q as %s", secret[i:i+8], word)
 			}
@@ -325,7 +325,7 @@ func TestFault65_InvalidFileAtStart(t *testing.T) {
 	}
 }
 
-// TestCheck checks that five mistakes are reported as five problems, each with its line.
+// TestCheck checks that five mistakes are reported as five problems, each with its line number.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -371,8 +371,8 @@ models:
 	}
 }
 
-// TestCheckAndServeAgree checks that a start reports the same problems as a check before it, and
-// that `check --against` refuses what an edge with the other configuration would refuse.
+// TestCheckAndServeAgree checks that serve reports the same problems as check, and that `check
+// --against` refuses what an edge with the other configuration would refuse.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -441,7 +441,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 		{"--expires", "tomorrow"},
 		{"--expires", "2020-01-01"},
 		{"--expires", "2099-13-01"},
-	} { // neither an invalid line nor its key is printed
+	} { // neither invalid lines nor their keys are printed
 		if out, errs, code := rig.RunProgram(t, "", append([]string{"key", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]+": ") {
 			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)
 		}
@@ -505,7 +505,8 @@ func TestVersionAndHelp(t *testing.T) {
 }
 
 // TestHeapFloor checks that a busy edge with enough memory rarely collects its small heap. With
-// little memory it collects more often, and with an operator's GOGC as often as GOGC says.
+// little memory, it must collect more often. If the operator sets GOGC, it must collect as GOGC
+// specifies.
 func TestHeapFloor(t *testing.T) {
 	t.Parallel()
 	collections := func(env ...string) float64 {

@@ -32,7 +32,7 @@ type realLoad struct {
 	wg     sync.WaitGroup
 }
 
-// startLoad sends requests from n clients in closed loops, alternately streamed and plain.
+// startLoad sends requests from n clients in closed loops, alternately streamed and unstreamed.
 func (p *penstock) startLoad(n int) *realLoad {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &realLoad{p: p, cancel: cancel}
@@ -79,15 +79,15 @@ func (l *realLoad) stop() []realSent {
 	return l.since(time.Time{})
 }
 
-// since returns the requests so far that started at or after a time.
+// since returns the finished requests that started at or after the given time.
 func (l *realLoad) since(begun time.Time) []realSent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.sent), func(s realSent) bool { return s.begun.Before(begun) })
 }
 
-// waitServed waits until an upstream has answered a request that started after a time, and returns
-// how long that took.
+// waitServed waits until an upstream has answered a request that started after the given time, and
+// returns how long this took.
 func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.Time) time.Duration {
 	l.p.T.Helper()
 	rig.WaitFor(l.p.T, limit, upstream+" serves", func() bool {
@@ -97,11 +97,11 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 	return time.Since(after)
 }
 
-// signal sends the engine and its script a signal.
+// signal sends a signal to the engine and its script.
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
-// terminate stops the engine like a service manager: with a signal, with a second signal, because
-// llama.cpp waits for its streams, and after a while with a kill.
+// terminate stops the engine as a service manager does. It sends SIGTERM repeatedly, because
+// llama.cpp waits for its streams after the first. After a while it kills the engine.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		e.signal(syscall.SIGTERM)
@@ -115,8 +115,8 @@ func (e *realEngine) terminate(patience time.Duration) {
 }
 
 // TestRealOutages kills, freezes and restarts one of two engines under load. Only requests that
-// were sent to that engine before it was marked down fail. The engine receives its share of the
-// traffic again soon after it has recovered.
+// were sent to this engine before it was marked down may fail. Soon after the engine has recovered,
+// it must receive its share of the traffic again.
 func TestRealOutages(t *testing.T) {
 	const slots = 4
 	a, b := startLlama(t, realPort(t), "markov"), startLlama(t, realPort(t), "markov")
@@ -158,8 +158,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if back > 8*time.Second {
 			t.Errorf("%s: traffic came back after %v", what, back)
 		}
-		// Each of the engine's slots can lose one request, and a second one between the first failure and
-		// the time when the engine is marked down.
+		// Each of the engine's slots can lose one request, and a second request between the first
+		// failure and the time when the engine is marked down.
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}

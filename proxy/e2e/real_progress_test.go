@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check stalls, and silence that must not count as a stall, on real engines with
+// These tests check stalls, and silence that must not count as a stall, with real engines and
 // default settings.
 
 // processesOf returns the processes of an engine's group whose command line contains a word.
@@ -39,8 +39,8 @@ func (e *realEngine) processesOf(word string) (with []int) {
 }
 
 // TestRealRouterChildStops suspends the child of llama.cpp's router that has the model, while the
-// router still responds to health checks. The engine is taken out of service in time, no call
-// fails, and the engine is back soon after the child continues.
+// router still responds to health checks. The engine must be taken out of service in time, no call
+// may fail, and the engine must be back soon after the child continues.
 func TestRealRouterChildStops(t *testing.T) {
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")
 	if !ok {
@@ -54,7 +54,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	for _, up := range []string{"router", "other"} {
 		load.waitServed(60*time.Second, up, time.Now())
 	}
-	time.Sleep(3 * time.Second)                   // the edge learns the engine's progress
+	time.Sleep(3 * time.Second)                   // lets the edge learn how the engine makes progress
 	children := router.processesOf("--model\x00") // the router does not have this flag
 	if len(children) != 1 {
 		t.Fatalf("the router has the children %v", children)
@@ -86,9 +86,9 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	}
 }
 
-// TestRealLongPrefill lets an engine silently read a prompt as long as its context for a minute or
-// more. Another engine, the simulator, holds a tool call back for 100 s. Both stay in service,
-// although other engines could answer the calls.
+// TestRealLongPrefill makes an engine read a prompt as long as its context, which takes a minute or
+// more without output. Another engine, the simulator, holds a tool call back for 100 s. Both must
+// stay in service, although other engines could answer the calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

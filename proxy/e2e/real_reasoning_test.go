@@ -102,7 +102,7 @@ func (c *turns) edge(path string, body object) object {
 	return answer
 }
 
-// flush fills the engine's slot with another prompt.
+// flush fills the engine's cache slot with another prompt.
 func (c *turns) flush() {
 	c.direct(chatPath, object{"model": "markov", "max_tokens": 4, "messages": []any{object{"role": "user", "content": strings.Repeat("Something else altogether, to fill the slot. ", 20)}}})
 }
@@ -116,8 +116,8 @@ func (c *turns) prompt() string {
 	return text
 }
 
-// chat runs the turns on chat through ask. It sends the first turn's reasoning back under the given
-// name, unless name is empty.
+// chat runs the two turns on chat with the function ask. Unless name is empty, it sends the first
+// turn's reasoning back in the member name.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -142,12 +142,12 @@ func (c *turns) chat(ask func(string, object) object, model, name string, more o
 	messages, _ := body["messages"].([]any)
 	body["messages"] = append(messages, back, object{"role": "tool", "tool_call_id": id, "content": turnOutput})
 	c.mu.Lock()
-	c.sent, _ = json.Marshal(body) // for a direct call; the method record stores the edge's
+	c.sent, _ = json.Marshal(body) // for a direct call; the method record stores requests from the edge
 	c.mu.Unlock()
 	return ask(chatPath, body), reasoning
 }
 
-// messages runs the turns on Messages.
+// messages runs the two turns on Messages.
 func (c *turns) messages(thinking object) object {
 	c.t.Helper()
 	c.flush()
@@ -166,7 +166,7 @@ func (c *turns) messages(thinking object) object {
 	return c.edge("/v1/messages", body)
 }
 
-// responses runs the turns on Responses, with or without sealed reasoning.
+// responses runs the two turns on Responses, with or without sealed reasoning.
 func (c *turns) responses(sealed bool) object {
 	c.t.Helper()
 	c.flush()
@@ -184,13 +184,13 @@ func (c *turns) responses(sealed bool) object {
 	return c.edge("/v1/responses", body)
 }
 
-// TestRealReasoningInPlace checks that in every dialect llama.cpp's own template puts the first
-// turn's reasoning where it is for a direct client, and that as many tokens of the second prompt
-// are cached.
+// TestRealReasoningInPlace checks that, in every dialect, the template in llama.cpp puts the first
+// turn's reasoning at the same position as for a direct client, and that the same number of tokens
+// of the second prompt is cached.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
-	// The model's own template shows only the last message's reasoning. Other templates show the
-	// reasoning of the running tool loop.
+	// The template of the model shows only the last message's reasoning. Other templates show the
+	// reasoning of the current tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))
 	if err != nil {
 		t.Fatal(err)

@@ -15,12 +15,12 @@ import (
 // heard is the part of a streamed answer that a client has read.
 type heard struct {
 	text, reasoning, end string
-	tokens               int // of the answer, from its usage
+	tokens               int // tokens of the answer according to its usage
 	resumed              int
 }
 
-// resumeDialects has a request for each dialect of streams, with a deterministic answer of 48
-// tokens, with and without thinking.
+// resumeDialects has a request for each dialect with streams. The answer is deterministic and has
+// 48 tokens, with or without thinking.
 var resumeDialects = []struct {
 	name, path string
 	body       func(prompt string, think bool) string
@@ -94,8 +94,7 @@ func (a *heard) add(t *testing.T, data string) (brings bool) {
 	return text != ""
 }
 
-// read reads an answer, and calls kill with the upstream's name after the answer's k-th piece of
-// text.
+// read reads an answer. After the k-th piece of text, it calls kill with the name of the upstream.
 func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstream string)) (a heard) {
 	t.Helper()
 	s := p.OpenStream(path, body)
@@ -112,9 +111,9 @@ func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstre
 	return a
 }
 
-// TestRealResume kills the answering one of two engines after the k-th token, in every dialect,
-// with and without thinking. The client reads the same text as without the kill. The full form
-// tests every k from 1 to 40.
+// TestRealResume kills the engine that answers after the k-th token, in every dialect, with and
+// without thinking. Another engine continues, and the client must read the same text as without the
+// kill. The full form tests every k from 1 to 40.
 func TestRealResume(t *testing.T) {
 	engines := map[string]*realEngine{"a": startLlama(t, realPort(t), "markov-slow"), "b": startLlama(t, realPort(t), "markov-slow")}
 	p := startReal(t, 2, fmt.Sprintf(`log: { debug_headers: true }
@@ -138,7 +137,7 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 			want := p.read(t, d.path, body, 0, nil)
 			var killed string
 			var got heard
-			for range 3 { // on a busy machine the remaining text may be received before the kill
+			for range 3 { // on a busy machine, the client may receive the remaining text before the kill
 				got = p.read(t, d.path, body, k, func(upstream string) {
 					killed = upstream
 					engines[upstream].kill()

@@ -14,7 +14,8 @@ import (
 )
 
 // TestRealRouterSwaps sends random calls for three models to llama.cpp's router, which has one
-// model in memory. No call is lost, at most one of four causes a load, and no slot stays occupied.
+// model in memory. No call may be lost, at most one call of four may load a model, and no slot may
+// stay occupied.
 func TestRealRouterSwaps(t *testing.T) {
 	const callers, each = 12, 8
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")

@@ -32,7 +32,7 @@ import (
 //	SCRIPT tts PORT                   POST /v1/audio/speech
 //	SCRIPT speech OUT.wav "words"     a spoken sample
 //
-// The tests run one after another, because each engine uses whole processors.
+// The tests run one after another, because each engine uses entire processors.
 
 // realEngines returns the script that runs the engines.
 func realEngines(t *testing.T) string {
@@ -44,12 +44,12 @@ func realEngines(t *testing.T) string {
 	return script
 }
 
-// The ports of the engines and programs in these tests.
+// The range of ports for engines and programs in these tests.
 const realPortFirst, realPortLast = 15600, 15650
 
 var realPortNext atomic.Int64
 
-// realPort returns a free port of the range. It returns each port at most once.
+// realPort returns a free port in the range. It returns each port only once.
 func realPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -171,8 +171,8 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 	})
 }
 
-// startReal runs the program with the given lines for upstreams and models. Only the result's HTTP
-// methods work.
+// startReal runs the program with the given lines for upstreams and models. Only the HTTP methods
+// of the result work.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
@@ -199,7 +199,7 @@ models: [{ id: talk, deployments: [{ upstream: llama, served: %s }] }]`, e.url, 
 // long makes markov-slow answer for many seconds.
 const long = `"max_tokens":1500,"ignore_eos":true`
 
-// realChunk is the part of a chat answer, or of one of its chunks, that tests read.
+// realChunk is the part of a chat answer, or of one of its chunks, that the tests read.
 type realChunk struct {
 	Object  string `json:"object"`
 	Model   string `json:"model"`
@@ -286,7 +286,7 @@ func TestRealChat(t *testing.T) {
 	}
 }
 
-// realCall waits for the access line of the answer that has this header.
+// realCall waits for the access line of the call whose response has this header.
 func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the access line", func() bool {
@@ -340,7 +340,7 @@ func TestRealKill(t *testing.T) {
 	})
 }
 
-// TestRealLeave checks that llama.cpp stops when the client disconnects.
+// TestRealLeave checks that llama.cpp stops generating when the client disconnects.
 func TestRealLeave(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
 	for name, more := range map[string]string{"stream": `"stream":true,`, "not streamed": ""} {
@@ -400,7 +400,7 @@ func TestRealDialects(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := p.Post(c.path, c.body).WantStatus(200)
 			events := r.Events()
-			if c.name == "responses" { // after the last event the edge sends [DONE], as for a chat
+			if c.name == "responses" { // after the last event, the edge sends [DONE], as in chat
 				if n := len(events) - 1; events[n].Data != "[DONE]" {
 					t.Errorf("no [DONE] but %q", events[n].Data)
 				} else {

@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The conversation is "think of a number, use a tool, tell the number". In the second turn the
-// simulator knows the number only if it receives the first turn's reasoning under the name that the
+// The conversation is "think of a number, use a tool, tell the number". In the second turn, the
+// simulator knows the number only if it receives the first turn's reasoning in the member that the
 // simulated engine reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
@@ -33,8 +33,8 @@ var (
 	readsHistory = []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}, {Profile: "sglang", Record: true}, {Profile: "ollama", Record: true}}
 )
 
-// wantRemembered checks the second turn's answer, and whether the client saw the number in the
-// first turn.
+// wantRemembered checks that the second turn's answer contains the number. shown says whether the
+// client saw the number in the first turn.
 func wantRemembered(t *testing.T, answer, first string, shown bool) {
 	t.Helper()
 	found := remembered.FindStringSubmatch(answer)
@@ -61,7 +61,7 @@ func eachThatReadsHistory(t *testing.T, f func(t *testing.T, p *penstock)) {
 
 func TestReasoning_Chat(t *testing.T) {
 	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
-		for _, sent := range []string{"reasoning", "reasoning_content"} { // the names in different SDKs
+		for _, sent := range []string{"reasoning", "reasoning_content"} { // the names that different SDKs use
 			answer, first := p.numberByChat(t, sent)
 			wantRemembered(t, answer, first, true)
 		}
@@ -71,7 +71,7 @@ func TestReasoning_Chat(t *testing.T) {
 	})
 }
 
-// numberByChat runs the conversation on chat, and sends the reasoning back under a name.
+// numberByChat runs the conversation on chat and sends the reasoning back in the member name.
 func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
@@ -214,7 +214,7 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
 }
 
-// TestReasoning_Forgotten tests a model without reasoning history, in every dialect.
+// TestReasoning_Forgotten checks a model with reasoning_history none, in every dialect.
 func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "reasoning_history: none"})
@@ -234,9 +234,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys checks that sealed reasoning can be opened after a rotation while its key is
-// configured, and only for the same caller and model. Reasoning that cannot be opened is omitted
-// and counted, and never causes an error.
+// TestReasoning_Keys checks that sealed reasoning can be opened after a rotation as long as its
+// sealing key is configured, and only for the same caller and model. Reasoning that cannot be
+// opened must be omitted and counted, and must never cause an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests have engines and templates that refuse values and message orders that others accept.
+// These tests check engines and templates that refuse values and message orders that other engines
+// accept.
 
 // effortWays are the endpoints that accept a reasoning effort, with a body for each.
 var effortWays = []struct{ path, body string }{
@@ -35,9 +36,9 @@ func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMess
 	return bodies
 }
 
-// TestEffort_RefusedByTemplate tests the template of Qwen 3.8, which accepts low, medium and xhigh,
-// with Claude Code's request for high. The edge repeats the request without the effort, does not
-// count the refusal as an engine failure, and stops sending that effort.
+// TestEffort_RefusedByTemplate checks the template of Qwen 3.8, which accepts low, medium and
+// xhigh, with a request from Claude Code for high. The edge must repeat the request without the
+// effort, not count the refusal as an engine failure, and no longer send this effort.
 func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
@@ -123,15 +124,16 @@ const (
 	templates = "Conversation roles must alternate user/assistant/user/assistant/..."
 )
 
-// TestAdjacentTurns checks that adjacent turns of one role are joined for templates that require
-// alternating roles. In Messages such turns are always joined, in other dialects after the engine's
-// first refusal. If joining does not help, the client receives the template's error.
+// TestAdjacentTurns checks that adjacent turns with the same role are joined for templates that
+// require alternating roles. In Messages they must always be joined, and in other dialects after
+// the engine's first refusal. If joining does not help, the client must receive the template's
+// error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {
 		for _, c := range []struct {
 			name, path, body string
-			requests         int // for the first call
+			requests         int // number of engine requests for the first call
 			want             string
 		}{
 			{"messages", "/v1/messages", `"max_tokens":64,"messages":[` + twoUsers + `]`, 1, "[" + oneUser + "]"},
@@ -166,8 +168,8 @@ func TestAdjacentTurns(t *testing.T) {
 	}
 }
 
-// TestAdjacentTurns_Settings checks that a profile can join adjacent turns from the start, and that
-// a strict edge changes no turn.
+// TestAdjacentTurns_Settings checks that a profile can make the edge always join adjacent turns,
+// and that a strict edge does not change turns.
 func TestAdjacentTurns_Settings(t *testing.T) {
 	t.Parallel()
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}

@@ -21,7 +21,7 @@ func TestWorkIsNotAskedForTwice(t *testing.T) {
 		switch {
 		case !strings.HasSuffix(r.URL.Path, "/chat/completions"):
 			_, _ = w.Write([]byte(`{"object":"list","data":[{"id":"sim","object":"model"}]}`))
-		case asked.Add(1) == 1: // after this the connection stays open
+		case asked.Add(1) == 1: // after this request, the connection stays open
 			_, _ = w.Write([]byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`))
 		default:
 			time.Sleep(1500 * time.Millisecond)

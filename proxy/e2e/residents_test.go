@@ -13,8 +13,8 @@ import (
 )
 
 // TestResidents sends random calls for three models to an engine that has one model in memory and
-// aborts the calls of a model that it unloads. No call is lost, and at most one of four causes a
-// load.
+// aborts the calls of a model that it unloads. No call may be lost, and at most one call of four
+// may load a model.
 func TestResidents(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -48,7 +48,7 @@ func TestResidents(t *testing.T) {
 }
 
 // TestColdLoadOutlastsFirstEvent checks that the timeout for the first event does not run while the
-// engine loads the model, but runs after that.
+// engine loads the model, but runs afterwards.
 func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	t.Parallel()
 	for name, turns := range map[string]string{"turns": ", residents: 1", "list": ""} {
@@ -106,8 +106,8 @@ func TestTurnInCatalog(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
-// TestSleepingEngine checks that a sleeping vLLM, whose health check succeeds, receives no call,
-// and that the first call for its model wakes it.
+// TestSleepingEngine checks that a sleeping vLLM receives no calls although its health check
+// succeeds, and that the first call for its model wakes it.
 func TestSleepingEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "vllm"})
@@ -116,7 +116,7 @@ func TestSleepingEngine(t *testing.T) {
 			"  - { name: a, url: %q, engine: vllm, probe: { interval: 200ms }, wake: { url: %q } }\n"+
 			"models:\n  - { id: sim, deployments: [{ upstream: a }], queue: { depth: 9, wait: 60s } }\n", engine.URL(), engine.URL()+"/wake_up"),
 	})
-	for range 2 { // including a sleep after a start
+	for range 2 { // the second sleep follows a wake-up
 		p.Fetch("POST", engine.URL()+"/sleep?level=1").WantStatus(200)
 		p.wantDown()
 		begun := time.Now()

@@ -22,7 +22,7 @@ import (
 )
 
 // These tests use the official SDK's Responses client. The translation drops unknown members, so
-// the tests control the simulator through the text of the user message.
+// the tests control the simulator with text in the user message.
 
 // input returns a conversation of one user message. control is for the simulator.
 func input(control string) responses.ResponseNewParamsInputUnion {
@@ -39,7 +39,7 @@ func respond(control string) responses.ResponseNewParams {
 	return responses.ResponseNewParams{Model: "sim", Input: input(control)}
 }
 
-// answerOf requests an answer, streamed or not, and checks the stream's order.
+// answerOf requests an answer, streamed or not. It checks the order of events in a stream.
 func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
 	t.Helper()
 	if !streamed {
@@ -135,7 +135,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 	}
 }
 
-// TestResponses_Reasoning checks that reasoning does not appear in the answer, and does not delay
+// TestResponses_Reasoning checks that reasoning does not appear in the answer and does not delay
 // the stream.
 func TestResponses_Reasoning(t *testing.T) {
 	t.Parallel()
@@ -199,7 +199,7 @@ func TestResponses_StructuredOutput(t *testing.T) {
 	})
 }
 
-// TestResponses_Images checks that images in a message and in a tool's output reach the engine, and
+// TestResponses_Images checks that images in a message and in a tool output reach the engine and
 // use the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
@@ -233,7 +233,8 @@ func TestResponses_Images(t *testing.T) {
 	})
 }
 
-// TestResponses_Incomplete checks that an answer that the limit truncates is incomplete.
+// TestResponses_Incomplete checks that an answer that the token limit truncates is reported as
+// incomplete.
 func TestResponses_Incomplete(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "max_output_length: 8"})

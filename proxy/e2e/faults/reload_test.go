@@ -295,15 +295,15 @@ func TestReloadCapacity(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
 	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.Body("fresh", rig.Prompt, "")).Status }
-	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // it is reported first
+	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // the reload is reported first
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 
 // TestReloadLeavesNoModelWithoutSlots checks that a reload does not leave a serving model without
-// slots, unless the operator forces it. The file watch and SIGHUP cannot force it.
+// slots, unless the operator forces it. The file watch and SIGHUP must not be able to force it.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a port that was free may belong to another test by now
+	const nobody = "127.0.0.1:1" // a port that was free may meanwhile belong to another test
 	for name, change := range map[string]func(e *edge){
 		"all its upstreams replaced by a dead one": func(e *edge) {
 			e.rewrite("upstreams:\n", "upstreams:\n  - { name: dead, url: \"http://"+nobody+"\", engine: sim }\n")
@@ -316,7 +316,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			e := start(t, rig.Setup{Untidy: true})
 			version := e.Status().Version
 			change(e)
-			refused := func() { // in all ways without force
+			refused := func() { // checks every way to reload without force
 				t.Helper()
 				if v := e.Status().Version; v != version {
 					t.Fatalf("version %d is in use", v)
@@ -329,7 +329,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			}
 			refused()
 			e.Signal(syscall.SIGHUP)
-			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // including the watcher's
+			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // including a refusal for the watcher
 			refused()
 			if out, errs, code := rig.RunProgram(t, "", "reload", "--diff", "--admin", e.Admin); code != 1 || !strings.Contains(errs, "without a slot") || !strings.Contains(out, " -> 0 slots") {
 				t.Errorf("reload --diff: exit code %d\n%s%s", code, out, errs)
@@ -393,8 +393,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	})
 }
 
-// TestReloadConnectionLimit checks that a reload raises and lowers the limit on connections, and
-// that open connections stay.
+// TestReloadConnectionLimit checks that a reload can raise and lower the connection limit, and that
+// open connections stay open.
 func TestReloadConnectionLimit(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 40", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})

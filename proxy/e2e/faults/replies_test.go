@@ -14,10 +14,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 87 in the other direction: bytes from engines are limited like bytes from
-// clients.
+// These tests cover row 87 for the other direction: memory for bytes from engines is limited, as it
+// is for bytes from clients.
 
-// others are models whose answers are passed on.
+// others are models whose answers the edge passes on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
 // gibi sets a memory limit of 4 GiB. 1 % of it is 41 MiB.
@@ -25,14 +25,16 @@ var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
-// wantPeak does nothing under the race detector, which multiplies the use of memory.
+// wantPeak checks the peak memory. It does nothing under the race detector, which multiplies memory
+// use.
 func (e *edge) wantPeak(limit int64) {
 	if !raced.On {
 		e.WantPeak(limit)
 	}
 }
 
-// TestFault87_ReplyMemory sends forty small requests that make engines send 32 MiB each.
+// TestFault87_ReplyMemory checks the memory for forty small requests that each make an engine send
+// 32 MiB.
 func TestFault87_ReplyMemory(t *testing.T) {
 	for _, w := range rig.PlainWays {
 		t.Run(w.String(), func(t *testing.T) {
@@ -57,7 +59,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
 				t.Errorf("%v attempts count against the engine", n)
 			}
-			e.fault("padded=1000000") // close to what all calls together may hold
+			e.fault("padded=1000000") // close to the memory that all calls may use in total
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
@@ -66,8 +68,8 @@ func TestFault87_ReplyMemory(t *testing.T) {
 	}
 }
 
-// TestFault87_ReplyAnnounced checks that an announced length reserves no memory, so an answer that
-// never arrives uses none.
+// TestFault87_ReplyAnnounced checks that an announced length does not reserve memory, so that an
+// answer that never arrives uses no memory.
 func TestFault87_ReplyAnnounced(t *testing.T) {
 	f := fake(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")
@@ -82,8 +84,8 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
-// TestFault87_StreamEnd tests a Responses stream, which repeats its complete text at the end. If
-// there is no memory for the text, the stream ends with a failure that the client sees.
+// TestFault87_StreamEnd checks a Responses stream, which repeats its complete text at the end. If
+// there is no memory for the text, the stream must end with a failure that the client can see.
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
@@ -105,8 +107,8 @@ func TestFault87_StreamEnd(t *testing.T) {
 	}
 }
 
-// TestFault87_ErrorBodies checks that engines' error bodies are read up to a limit, and parsed as
-// far as they were read.
+// TestFault87_ErrorBodies checks that error bodies from engines are read up to a limit and parsed
+// as far as they were read.
 func TestFault87_ErrorBodies(t *testing.T) {
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
@@ -127,8 +129,8 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.wantPeak(80 << 20)
 }
 
-// TestFault87_RepliesNotRead checks that clients that do not read use no more memory than the
-// limit, and that their engines have to wait.
+// TestFault87_RepliesNotRead checks that answers for clients that do not read use no more memory
+// than the limit, and that their engines have to wait.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
 		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),
@@ -158,8 +160,8 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 }
 
 // TestFault87_StreamEvents checks that large stream events and assembled texts count against the
-// reply memory. A call without memory receives an error in the stream, or a status if no bytes have
-// been sent.
+// reply memory. If there is no memory for a call, it must receive an error in the stream or, if no
+// bytes have been sent, an error status.
 func TestFault87_StreamEvents(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
 		e.fault("huge-event=6000000;at=3")
@@ -212,8 +214,8 @@ func TestFault87_PassedOn(t *testing.T) {
 		t.Errorf("the log says %+v", l)
 	}
 	e.Engines[0].SetFault()
-	// A client that cannot distinguish a broken answer from a complete one receives a buffered
-	// answer, if there is enough memory.
+	// A client that cannot distinguish a broken answer from a complete answer receives a buffered
+	// answer if there is enough memory.
 	c := e.Dial()
 	body := `{"model":"vectors","input":"a"}`
 	old := func() string {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// withKeysFile returns an edge with a second key in a keys_file, and that key.
+// withKeysFile returns an edge with a second key in a keys_file. It also returns this key.
 func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more string) string) {
 	t.Helper()
 	key, hash, err := auth.NewKey()
@@ -22,7 +22,7 @@ func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more
 }
 
 // TestFault70_KeyRevoked checks that a change of the keys_file takes effect within a second.
-// Streams of a revoked key finish, or are aborted if the operator has configured that.
+// Streams of a revoked key must finish or, if the operator has configured it, be aborted.
 func TestFault70_KeyRevoked(t *testing.T) {
 	t.Parallel()
 	none := "keys: []\n"
@@ -47,7 +47,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			e, key, line := withKeysFile(t, row.top)
 			header := "Authorization: Bearer " + key
 			length := `"tokens":200,"delay_ms":20`
-			if row.cut { // it must still run when the change takes effect
+			if row.cut { // the stream must still run when the change takes effect
 				length = endless
 			}
 			own, other := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, length), header),
@@ -64,7 +64,8 @@ func TestFault70_KeyRevoked(t *testing.T) {
 					return status == 401 || status == 403
 				})
 			}
-			// It takes a second on an idle machine; this test's other parts need some of the time.
+			// It takes a second on an idle machine. Other parts of this test add to the measured
+			// time.
 			if took := written.Took(); took > 5*time.Second+written.Held() {
 				t.Errorf("the change took %v to count", took)
 			} else {
@@ -91,7 +92,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 	}
 }
 
-// whole reads a chat stream to its end and reports whether the stream is complete.
+// whole reads a chat stream to the end and reports whether it is complete.
 func whole(s *rig.Stream) bool {
 	var last rig.Event
 	for {
@@ -119,8 +120,8 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
-// TestFault70_LastKeyRevoked checks that even the last key can be revoked by a keys_file without
-// keys, and that a truncated file is ignored.
+// TestFault70_LastKeyRevoked checks that a keys_file without keys can revoke even the last key, and
+// that a truncated file is ignored.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `

@@ -17,14 +17,14 @@ import (
 )
 
 // These tests check the security rules that are not rows of the matrix: keys, credentials, the
-// admin listener, TLS, limits, CORS, and fuzz targets. The end of every test searches headers, logs
-// and metrics for secrets.
+// admin listener, TLS, limits, CORS, and fuzz targets. At its end, every test searches headers,
+// logs and metrics for secrets.
 
-// TestSecurity1_Keys checks a key's format and where it is stored, and that a configuration must
-// not contain a plain key.
+// TestSecurity1_Keys checks the format of keys and where they are stored, and that a configuration
+// with a plain key is refused.
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
-	// 256 bits and a checksum, which secret scanners recognize
+	// A key has 256 bits and a checksum. Secret scanners recognize the format.
 	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`)
 	seen := map[string]bool{}
 	for range 5 {
@@ -90,7 +90,7 @@ func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 }
 
 // TestSecurity5_Admin checks that the operator's listener refuses pages in a browser and, off
-// loopback, requests without the token. The listener serves exact paths only.
+// loopback, requests without the token. It also checks that the listener serves only exact paths.
 func TestSecurity5_Admin(t *testing.T) {
 	t.Parallel()
 	const token = "an-admin-token-of-the-tests"
@@ -137,7 +137,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/status/events", link...); got != 403 {
 		t.Errorf("a link to what never ends: %d", got)
 	}
-	for range 20 { // more than may be open; each would be updated forever
+	for range 20 { // more pages than may be open; each receives updates forever
 		if got := ask("GET", "/status/events", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"); got != 403 {
 			t.Errorf("another page's image: %d", got)
 		}
@@ -171,7 +171,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("GET reloads: %d", got)
 	}
 
-	// Off loopback a token is required.
+	// Off loopback, a token is required.
 	dir := t.TempDir()
 	path := filepath.Join(dir, "penstock.yaml")
 	open := "listen: 127.0.0.1:0\nadmin: { listen: 0.0.0.0:0 }\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
@@ -220,8 +220,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestSecurity7_TLS checks that TLS is at least 1.2 and only has HTTP/1.1, that the handshake
-// counts against the header timeout, and that the rules for heads also apply within TLS.
+// TestSecurity7_TLS checks that the TLS version is at least 1.2 and the protocol is only HTTP/1.1,
+// that the handshake counts against the header timeout, and that the rules for heads also apply
+// within TLS.
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
@@ -281,8 +282,8 @@ func TestSecurity7_TLS(t *testing.T) {
 	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
-// TestSecurity7_InsecureIsReported checks that the edge logs at its start which engine's
-// certificate is not verified.
+// TestSecurity7_InsecureIsReported checks that the edge logs, when it starts, which engine
+// certificates it does not verify.
 func TestSecurity7_InsecureIsReported(t *testing.T) {
 	t.Parallel()
 	for insecure, want := range map[string]bool{"true": true, "false": false} {
@@ -301,8 +302,8 @@ func TestSecurity7_InsecureIsReported(t *testing.T) {
 }
 
 // TestSecurity8_AllLimited checks that every limit has a default, and that neither zero nor a
-// negative number disables a limit. Zero for first_event and idle makes them depend on the engine's
-// progress, with maxima: see TestSilenceHasACeiling in package attempt.
+// negative number disables a limit. If first_event or idle is zero, it depends on the engine's
+// progress, up to a maximum: see TestSilenceHasACeiling in package attempt.
 func TestSecurity8_AllLimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -324,8 +325,8 @@ func TestSecurity8_AllLimited(t *testing.T) {
 	}
 }
 
-// TestFault93_KeylessPages checks that an edge without keys serves programs on its own machine, but
-// not web pages in a browser there.
+// TestFault93_KeylessPages checks that an edge without keys serves programs on the same machine,
+// but not web pages in a browser on it.
 func TestFault93_KeylessPages(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `
@@ -363,8 +364,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 }
 
 // TestFault93_CrossOrigin covers row 93 and rule 10. A page may read a response only if its origin
-// is listed. The header then names that origin, not a star, and never allows credentials. A listed
-// star is sent without allowing credentials.
+// is listed. The header must then name this origin and not a star. If a star is listed, the header
+// must be a star. Credentials must never be allowed.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"

@@ -27,10 +27,10 @@ import (
 // soakFor is how long TestSoak runs.
 var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
 
-// TestSoak loads the program for a long time, with all kinds of work at the same time: all dialects
-// and endpoints, clients that disconnect in every phase, and engines that fail in every way. It
-// reloads every second, and every fourth reload has an invalid file. At the end no slot, goroutine
-// or descriptor may have leaked, and memory must not have grown.
+// TestSoak loads the program with all kinds of work for a long time: all dialects and endpoints,
+// clients that disconnect in every phase, and engines that fail in every way. It reloads every
+// second, and every fourth reload has an invalid file. At the end, no slot, goroutine or descriptor
+// may have leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.AllWays { // makes every allocation once before counting
+	for _, w := range rig.AllWays { // makes one-time allocations before counting
 		e.Ask(w, "").Text(w)
 	}
 	e.Client.CloseIdleConnections()
@@ -111,15 +111,15 @@ type soak struct {
 	done    chan struct{}
 	mu      sync.Mutex
 	results map[string]int // counts of requests and their outcomes
-	quarter [4][]int64     // memory, sampled
+	quarter [4][]int64     // memory samples, by quarter of the test
 	reloads int
 }
 
-// books holds the numbers of resources that an idle program has.
+// books contains the numbers of resources that an idle program uses.
 type books struct{ goroutines, descriptors int }
 
-// like reports whether two counts are equal, except for a probe, a timer, or an engine's keep-alive
-// connection.
+// like reports whether b is at most a little higher than other, because of a probe, a timer, or a
+// keep-alive connection to an engine.
 func (b books) like(other books) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }
@@ -128,7 +128,7 @@ func (s *soak) atRest() books {
 	return books{int(s.e.Metric("go_goroutines")), s.e.Descriptors()}
 }
 
-// operate reloads each second and samples memory, until the time is over.
+// operate reloads every second and samples memory until the time is over.
 func (s *soak) operate(length time.Duration) {
 	begun := time.Now()
 	changes := []func(string) string{
@@ -143,8 +143,8 @@ func (s *soak) operate(length time.Duration) {
 		}
 		s.e.Write("penstock.yaml", text)
 		status, body := s.e.Reload()
-		// A reload that leaves a model with only dead engines is refused, and its engines may be
-		// down now.
+		// A reload that leaves a model with only dead engines is refused. The engines may be down
+		// now.
 		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
 			s.e.T.Errorf("reload %d = %d %s, want %d", i, status, body, want)
 		}
@@ -200,7 +200,7 @@ func (s *soak) wait(d time.Duration) bool {
 	}
 }
 
-// client simulates clients, one after the other.
+// client simulates clients, one after another.
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
 		w := rig.AllWays[rand.IntN(len(rig.AllWays))]
@@ -232,7 +232,7 @@ func (s *soak) client() {
 	}
 }
 
-// ask sends a request and reads its answer, or disconnects after a time.
+// ask sends a request. It reads the answer, or disconnects after the time leave.
 func (s *soak) ask(what string, leave time.Duration, path, body string, header ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -254,7 +254,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// half sends a part of a request, and then disconnects or waits for the response.
+// half sends part of a request, and then disconnects or waits for the response.
 func (s *soak) half(w rig.Way) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
@@ -287,7 +287,7 @@ func (s *soak) upload() {
 		s.note("upload cut", nil)
 		return
 	}
-	_, _ = io.WriteString(c, head+form) // an answer may be received before the end
+	_, _ = io.WriteString(c, head+form) // an answer may arrive before the end of the form
 	status := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(c, status); err != nil {
 		s.note("upload", err)

@@ -57,7 +57,7 @@ models: [{ id: m, deployments: [{ upstream: a }] }]
 	answered.Store(false)
 	close(goOn)
 	rig.WaitFor(t, rig.Patience, "the engine has answered", answered.Load)
-	time.Sleep(time.Until(at.Add(11 * time.Second))) // the timeout passes in the meantime
+	time.Sleep(time.Until(at.Add(11 * time.Second))) // the timeout expires meanwhile
 	e.Signal(syscall.SIGCONT)
 	if r := rig.Receive(t, rig.Patience, "the call is answered", got); r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)

@@ -10,10 +10,10 @@ import (
 )
 
 // These tests cover rows 12 to 17: engine faults after the client has received a stream's first
-// bytes. The dialect's error follows these bytes, and the call is not sent again.
+// bytes. An error in the dialect must follow these bytes, and the call must not be sent again.
 
-// broken runs a fault in a stream of every dialect and checks the outcome at the client, at the
-// engines, in the log and in the metrics.
+// broken causes a fault in a stream of every dialect. It checks what the client and the engines
+// receive, the log and the metrics.
 func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
@@ -70,7 +70,7 @@ func TestFault14_NoDone(t *testing.T) {
 			})
 		})
 	}
-	t.Run("held open", func(t *testing.T) { // after the last event the engine neither ends the body nor closes
+	t.Run("held open", func(t *testing.T) { // after the last event, the engine neither ends the body nor closes the connection
 		t.Parallel()
 		for _, w := range rig.StreamWays {
 			t.Run(w.String(), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestFault14_NoDone(t *testing.T) {
 				if text := r.Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
-				r.Within(6 * time.Second) // usage and [DONE] have two seconds
+				r.Within(6 * time.Second) // the edge waits two seconds for usage and [DONE]
 				rig.WaitFor(t, rig.Patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
 			})
 		}
@@ -118,7 +118,7 @@ func TestFault16_Silence(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.Way) {
 			e.fault("pause-after=3;for=1s")
-			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // takes longer than the limit, but is never silent for so long
+			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // takes longer than the limit, but is never silent that long
 		})
 	})
 	t.Run("comments are life", func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 18 and 19: an error as the first event, and the many legal forms of a
+// These tests cover rows 18 and 19: an error as the first event, and the many valid forms of a
 // stream.
 
 func TestFault18_ErrorFirst(t *testing.T) {

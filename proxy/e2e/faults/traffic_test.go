@@ -19,19 +19,20 @@ import (
 
 // traffic simulates clients while an operator works on the edge: requests on keep-alive
 // connections, requests on new connections, and long streams. An HTTP library would repeat a
-// request that was lost on a keep-alive connection, so traffic has its own client.
+// request that was lost on a keep-alive connection, so traffic does not use one.
 type traffic struct {
 	t    testing.TB
 	addr func() string // where to connect now
 	key  string
-	// mayRefuse allows refused connections, as after the edge has closed its port.
+	// mayRefuse is true if connections may be refused, for example after the edge has closed its
+	// port.
 	mayRefuse atomic.Bool
 
 	stop    chan struct{}
 	all     sync.WaitGroup
 	served  atomic.Int64
-	streams atomic.Int64 // completed ones
-	held    atomic.Int64 // open ones
+	streams atomic.Int64 // number of completed streams
+	held    atomic.Int64 // number of open streams
 	refused atomic.Int64
 	mu      sync.Mutex
 	lost    []string
@@ -40,10 +41,10 @@ type traffic struct {
 
 type mix struct{ kept, fresh, streams int }
 
-// usual is the mix that most tests use.
+// usual is the mix of clients that most tests use.
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive starts the traffic, which stops with end or at the end of the test.
+// drive starts the traffic. It runs until end is called or the test ends.
 func drive(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
@@ -62,7 +63,7 @@ func drive(e *edge, m mix) *traffic {
 	return tr
 }
 
-// end stops the traffic after running requests have finished.
+// end stops the traffic and waits until running requests have finished.
 func (tr *traffic) end() {
 	select {
 	case <-tr.stop:
@@ -72,7 +73,7 @@ func (tr *traffic) end() {
 	tr.all.Wait()
 }
 
-// wantNothingLost ends the traffic and checks that no request was lost.
+// wantNothingLost stops the traffic and checks that no request was lost.
 func (tr *traffic) wantNothingLost() {
 	tr.t.Helper()
 	tr.end()
@@ -85,7 +86,7 @@ func (tr *traffic) wantNothingLost() {
 	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
-// client sends requests repeatedly, either on one connection or on a new one each time.
+// client sends requests repeatedly, either on one connection or each on a new connection.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
@@ -178,8 +179,8 @@ func (tr *traffic) lose(w rig.Way, n int, err error) {
 	tr.lost = append(tr.lost, fmt.Sprintf("%s %v, request %d of its client: %v", time.Now().Format("15:04:05.000"), w, n, err))
 }
 
-// latencies returns the median and the 99th percentile of the unstreamed requests since the last
-// call of latencies.
+// latencies returns the median and the 99th percentile of the latencies of unstreamed requests
+// since its last call.
 func (tr *traffic) latencies() (p50, p99 time.Duration) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

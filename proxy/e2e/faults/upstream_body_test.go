@@ -10,13 +10,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 9, 10, 20, 21 and 23: bodies that drip, end too early, never end, or are
-// not an answer.
+// These tests cover rows 9, 10, 20, 21 and 23: bodies that arrive very slowly, end too early, never
+// end, or are not an answer.
 
 func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	t.Parallel()
 	for fault, timeouts := range map[string]string{
-		// there is always another byte, so only the total timeout ends it
+		// Bytes keep arriving, so only the total timeout ends the answer.
 		"slow-body;gap=50ms": "answer: 1500ms",
 		"stall-after":        "idle: 1s",
 	} {
@@ -75,12 +75,12 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-				// the answer is passed on while it is received, so it can only be cut
+				// The answer is passed on while it is received, so the edge can only break it off.
 			} else if r.Status != 200 || r.Err == nil {
 				e.T.Errorf("status = %d, %v; want 200 and a cut answer", r.Status, r.Err)
 			}
 			e.wantAborted(1)
-			e.WantPeak(256 << 20) // a body may be 32 MiB, and grows by doubling
+			e.WantPeak(256 << 20) // a body may have 32 MiB, and its buffer grows by doubling
 		})
 	})
 	t.Run("endless-line", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-line=0")
 			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantAborted(2)
-			e.WantPeak(128 << 20) // an event may be 8 MiB
+			e.WantPeak(128 << 20) // an event may have 8 MiB
 		})
 	})
 }
@@ -117,8 +117,8 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	check("invalid-json=0", rig.StreamWays)
 }
 
-// TestFault21_WholeForStream checks that an unstreamed answer becomes a stream if a stream was
-// requested.
+// TestFault21_WholeForStream checks that the edge converts an unstreamed answer to a stream if the
+// client requested a stream.
 func TestFault21_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {

@@ -11,7 +11,8 @@ import (
 )
 
 // TestFault71_UpstreamRemoved checks that a removed upstream receives no new calls, finishes its
-// running calls, and is no longer probed. When the upstream is added again, it has its old state.
+// running calls, and is no longer probed. When the upstream is added again, it must have its old
+// state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
@@ -63,7 +64,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 }
 
 // TestFault71_Added checks that an added upstream is probed before it receives a call. A dead
-// engine receives no call.
+// engine must receive no calls.
 func TestFault71_Added(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -93,8 +94,8 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault71_StateCarriesOver checks that an upstream, a key and a model with unchanged names
-// preserve their state in a reload.
+// TestFault71_StateCarriesOver checks that an upstream, a key and a model with unchanged names keep
+// their state in a reload.
 func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 }
 
-// TestFault72_LimitLowered checks that calls beyond a lowered limit finish, that no call is
+// TestFault72_LimitLowered checks that calls that exceed a lowered limit finish, that no call is
 // admitted above the limit, and that the catalog never shows a negative number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()

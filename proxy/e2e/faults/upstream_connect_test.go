@@ -11,7 +11,7 @@ import (
 )
 
 // These tests cover rows 1 to 4, 31 and 32: unreachable engines, and connections that are lost
-// before an answer has begun.
+// before the answer has started.
 
 func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 
 func TestFault02_NameDoesNotResolve(t *testing.T) {
 	t.Parallel()
-	// Go itself answers for .onion (RFC 7686), so the name reaches no resolver outside this
+	// Go's resolver refuses .onion (RFC 7686), so the name does not reach a resolver outside this
 	// machine.
 	const dead = "http://engine.onion:8000"
 	inWays(t, rig.EveryWay, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
@@ -75,7 +75,7 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 			e.wantElsewhere(w, 5)
 		})
 	})
-	t.Run("watched", func(t *testing.T) { // `resolve`: the lookup runs in the background, and the start does not wait for it
+	t.Run("watched", func(t *testing.T) { // `resolve`: the lookup runs in the background, and the edge starts without waiting for it
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 3)
@@ -135,7 +135,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.Ask(w, "").Text(w) // sent again on a new connection, unnoticed by the client
+				e.Ask(w, "").Text(w) // sent again on a new connection without the client noticing
 				e.wantSent(3)
 				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
@@ -162,7 +162,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				for _, l := range e.Told() {
 					most = max(most, l.Attempts)
 				}
-				if most != 3 { // an idle and a new connection of the failing engine, and the other engine
+				if most != 3 { // an idle and a new connection to the failing engine, and the other engine
 					e.T.Errorf("%d attempts at most, want 3", most)
 				}
 			})
@@ -196,12 +196,12 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
-		// half of the connections are lost but the engine stays up, so clients notice nothing
+		// Half of the connections are lost but the engine stays up, so clients must not notice.
 		for range 5 {
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// The engine goes down and recovers. In that time requests go elsewhere.
+		// The engine goes down and recovers. Meanwhile, requests go to the other engine.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
@@ -223,8 +223,8 @@ func TestFault32_EngineRestarts(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=500")
-			// No call may be sent once the breaker is open, because on a slow machine the call would be a
-			// trial.
+			// Once the breaker is open, no call may be sent, because on a slow machine it would be
+			// a trial.
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool {
 				if e.Status().Upstreams[0].Breaker == "closed" {
 					e.Ask(w, "")
@@ -232,7 +232,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 				return e.Status().Upstreams[0].Breaker != "closed"
 			})
 			e.Engines[0].Reset()
-			// long enough that the engine receives all of them during the trial
+			// The delay is long enough for the engine to receive all calls during the trial.
 			e.fault("status=500;delay=3s")
 			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)

@@ -44,7 +44,7 @@ func TestFault06_Blackhole(t *testing.T) {
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
 		r.Within(10 * time.Second)
-		e.wantSent(1) // it may be generating
+		e.wantSent(1) // the engine may be generating an answer
 		e.wantAborted(1)
 		e.wantTold(w, rig.TooSlow, "timeout", 1)
 		e.wantResult("timeout", 1)
@@ -110,9 +110,9 @@ func TestFault08_HeaderDrips(t *testing.T) {
 	})
 }
 
-// TestFault11_SecondReply tests an engine that sends a second reply after some of its replies. The
-// first such reply disables keep-alive for the engine, so that hardly any client receives another
-// client's answer.
+// TestFault11_SecondReply checks an engine that sends a second reply after some of its replies.
+// After the first of these, the edge must disable keep-alive for the engine, so that hardly any
+// client receives another client's answer.
 func TestFault11_SecondReply(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})
@@ -156,7 +156,7 @@ func TestFault11_Surplus(t *testing.T) {
 				}
 				rig.WantNoLeak(e.T, "the answer", r.Body, e.Key)
 				e.wantSent(1)
-				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator announces an invented length and sends fewer bytes
+				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator announces a wrong length and sends fewer bytes
 					if r.Err == nil {
 						e.T.Errorf("%d bytes of audio look whole", len(r.Body))
 					}
@@ -170,7 +170,7 @@ func TestFault11_Surplus(t *testing.T) {
 			})
 		})
 	}
-	t.Run("late", func(t *testing.T) { // sent when the connection is in the pool
+	t.Run("late", func(t *testing.T) { // the second reply is sent when the connection is in the pool
 		t.Parallel()
 		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestFault11_Surplus(t *testing.T) {
 				f := fake(t, func(c *fakeCall) {
 					c.answer()
 					if c.number == 1 {
-						time.Sleep(50 * time.Millisecond) // after the answer's last byte, in its own segment
+						time.Sleep(50 * time.Millisecond) // after the last byte of the answer, in a separate segment
 						_ = reply200(c.Conn, "application/json", strings.Replace(plainAnswer, "Good.", sim.ForgedText, 1))
 						close(written)
 					}

@@ -8,18 +8,19 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover variants of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines,
-// gateways, and other servers have sent or could send.
+// These tests cover variants of rows 5, 10, 17, 21 and 29, with exact bytes: answers that engines,
+// gateways and other servers have sent or could send.
 
-// rawReply is an answer as bytes. An empty want means a successful answer with the text "Good.".
+// rawReply is an answer as bytes. If want is empty, the answer is successful and has the text
+// "Good.".
 type rawReply struct {
 	name string
 	text string
 	want rig.Refusal
 }
 
-// playRaw sends each answer in each way, and then closes the connection unless the name says kept.
-// Each answer has a separate model.
+// playRaw sends each answer in each way. It then closes the connection unless the name contains
+// "kept". Each answer has a separate model.
 func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {
@@ -49,7 +50,7 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	}
 }
 
-// play answers like an engine that sends c.
+// play sends the answer c to a call.
 func (c *rawReply) play(call *fakeCall) {
 	call.send(c.text)
 	switch {
@@ -60,7 +61,7 @@ func (c *rawReply) play(call *fakeCall) {
 	}
 }
 
-// plainReply returns a successful unstreamed answer with further header lines.
+// plainReply returns a successful unstreamed answer with additional header lines.
 func plainReply(lines string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", lines, len(plainAnswer), plainAnswer)
 }
@@ -70,7 +71,7 @@ func bodyReply(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// chunks returns body in chunks, including the last one.
+// chunks returns body in chunks, including the last chunk.
 func chunks(body string) string {
 	var b strings.Builder
 	for len(body) > 0 {
@@ -153,7 +154,8 @@ func TestFault21_Neighbours(t *testing.T) {
 		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
 		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
 		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
-		// An error object with status 200, as gateways send it, is an engine failure and not an answer.
+		// An error object with status 200, which gateways send, is an engine failure and not an
+		// answer.
 		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
 	playRaw(t, rig.PlainWays, list)
@@ -164,7 +166,7 @@ func streamReply(events string) string {
 	return strings.Replace(chunkedHead, "application/json", "text/event-stream", 1) + chunks(events)
 }
 
-// goodEvents returns a successful answer's stream without its end.
+// goodEvents returns the stream of a successful answer without the end.
 func goodEvents() string {
 	return "data: " + strings.Join(streamAnswer, "\n\ndata: ") + "\n\n"
 }

@@ -60,7 +60,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 						e.T.Errorf("message %q does not make an agent compact", got.Message)
 					}
 				}
-				e.wantSent(n) // a rejected request is not repeated
+				e.wantSent(n) // the edge does not repeat a rejected request
 				e.wantTold(w, c.want, "client_error", 1)
 				e.wantResult("rejected", n)
 				for _, u := range e.Status().Upstreams {
@@ -108,7 +108,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // no probe notices it
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // no probe notices the fault
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
@@ -127,7 +127,7 @@ func TestFault28_ModelGone(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
-	t.Run("still listed", func(t *testing.T) { // an engine that has the model is probed after one 404
+	t.Run("still listed", func(t *testing.T) { // an engine that lists the model is probed after a single 404
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
@@ -154,7 +154,7 @@ func TestFault28_ModelGone(t *testing.T) {
 		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
 		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
 	} {
-		// the error does not concern the model, which stays available
+		// The error is not about the model, which stays available.
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
@@ -187,7 +187,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		want    rig.Refusal
 		outcome string
 		sends   int64
-		after   string // Retry-After, if the dialect has one with this status
+		after   string // Retry-After, if the dialect sends it with this status
 	}{
 		{"status=429", rig.CapacityFull, "limited", 2, "1"},
 		{"status=429;retry-after=7", rig.CapacityFull, "limited", 2, "7"},

@@ -5,25 +5,25 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has helpers for the rows about engines.
+// This file contains helpers for the rows about engines.
 
-// turns distributes calls so that the faulty one of two engines receives some.
+// turns makes two engines receive calls in turn, so that the faulty engine receives some.
 const turns = "policy: round_robin"
 
-// fault makes every engine fail in this way.
+// fault makes every engine fail as spec describes.
 func (e *edge) fault(spec string) {
 	for _, engine := range e.Engines {
 		engine.SetFault(sim.Fault{Spec: spec})
 	}
 }
 
-// retire stops an engine: new connections are refused, and open ones get a FIN.
+// retire stops an engine: new connections are refused, and open connections are closed with a FIN.
 func (e *edge) retire(i int) {
 	e.Engines[i].Unlisten()
 	e.Engines[i].Drop(1, false)
 }
 
-// sent returns how many client requests all engines have read, without the edge's generation
+// sent returns how many requests all engines have read. It does not count the edge's generation
 // probes.
 func (e *edge) sent() int64 {
 	n := int64(0)
@@ -34,7 +34,7 @@ func (e *edge) sent() int64 {
 	return n
 }
 
-// wantSent checks how many requests the engines saw.
+// wantSent checks how many requests the engines have received.
 func (e *edge) wantSent(want int64) {
 	e.T.Helper()
 	if n := e.sent(); n != want {
@@ -55,8 +55,8 @@ func (e *edge) wantAborted(want int64) {
 	})
 }
 
-// wantRefusedOnce checks that a request is refused as wanted without a second attempt, and that the
-// log agrees.
+// wantRefusedOnce checks that a request is refused as expected without a second attempt, and that
+// the log agrees.
 func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
@@ -81,8 +81,8 @@ func (e *edge) wantResult(result string, want float64) {
 	}
 }
 
-// wantElsewhere checks that n requests are answered although one engine fails. Each request fails
-// at one engine at most. That engine may have received the request twice, the first time on a dead
+// wantElsewhere checks that n requests are answered although one engine fails. Each request may
+// fail at only one engine. That engine may receive the request twice, the first time on a dead
 // keep-alive connection.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges has two edges of a fleet, one of them with TLS on both listeners, and one edge of another
-// fleet, whose ACME authority does not respond.
+// edges has two edges of a fleet and one edge of another fleet. One of the first two uses TLS on
+// both listeners. The ACME authority of the third edge does not respond.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -25,8 +25,8 @@ type edges struct {
 
 const chatPath = "/v1/chat/completions"
 
-// shared is the configuration of the fleet. Its upstream "gone" never responds, and its hook makes
-// no decision.
+// shared is the configuration of the fleet. Its upstream "gone" never responds, and its hook
+// returns no decision.
 const shared = `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
 tracing: { otlp: "http://127.0.0.1:1" }
@@ -101,7 +101,7 @@ func (e *edges) traffic() {
 				call, cancel := context.WithCancel(ctx)
 				if res, err := p.Try(call, "POST", path, body, header...); err == nil {
 					some := make([]byte, 512)
-					_, err := res.Body.Read(some) // a client with a longer answer disconnects
+					_, err := res.Body.Read(some) // if the answer is longer, the client disconnects
 					for err == nil && !strings.Contains(body, "100000") {
 						_, err = res.Body.Read(some)
 					}

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// raised lists the alerts whose cause exists in this test. They must be at least pending.
+// raised lists the alerts whose causes exist in this test. They must at least be pending.
 var raised = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
@@ -60,10 +60,10 @@ func board(t *testing.T, model string) (queries []string) {
 	return queries
 }
 
-// TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. Each query of
-// the dashboard and each alert rule is evaluated without an error and finds series. Comparisons are
-// evaluated as numbers, because on a healthy edge most alerts find no series. Each selector is also
-// queried separately, because "or vector(0)" hides a selector that finds nothing.
+// TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. It checks that
+// each query in the dashboard and each alert rule is evaluated without an error and finds series.
+// Comparisons are evaluated as numbers, because most alerts find no series on a healthy edge. Each
+// selector is also queried separately, because "or vector(0)" hides a selector that finds nothing.
 func TestQueriesAndAlerts(t *testing.T) {
 	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
 	rules, err := filepath.Abs("../../../.deploy/alerts.yaml")

@@ -22,8 +22,8 @@ type server struct {
 }
 
 // startServer runs a Prometheus that scrapes the targets every second and evaluates the rules of a
-// file. The targets are base URLs. On a machine without Prometheus the test is skipped. If CI is
-// set, the test fails.
+// file. The targets are base URLs. If Prometheus is not installed, the test is skipped. If CI is
+// set, the test fails instead.
 func startServer(t *testing.T, rules string, targets []string) *server {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -68,7 +68,8 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	return s
 }
 
-// get queries the API and decodes the data in the answer. The error is Prometheus's own.
+// get queries the API and decodes the data in the answer. The error is the error that Prometheus
+// reports.
 func (s *server) get(path string, parameters url.Values, data any) error {
 	s.t.Helper()
 	res, err := http.Get(s.base + "/api/v1/" + path + "?" + parameters.Encode())
@@ -117,8 +118,8 @@ func (s *server) rules() (all []rule) {
 	return all
 }
 
-// wantScraped waits until every target has been scraped in the format that Prometheus prefers,
-// OpenMetrics, which names a counter's family without _total.
+// wantScraped waits until every target has been scraped as OpenMetrics, the format that Prometheus
+// prefers. In this format, counter families have names without _total.
 func (s *server) wantScraped(targets int) {
 	s.t.Helper()
 	rig.WaitFor(s.t, 2*rig.Patience, "every edge is scraped", func() bool {

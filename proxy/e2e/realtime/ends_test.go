@@ -24,11 +24,11 @@ func TestFault98_RealtimeClientVanishes(t *testing.T) {
 			_ = c.ws.CloseNow()
 		},
 		"gone while the engine owes text": func(c *peer) {
-			p.Engines[0].SetFault() // of the next session
+			p.Engines[0].SetFault() // clears the fault for the next session
 			c.speak(300)
 			c.say(`{"type":"input_audio_buffer.commit"}`)
 			c.until("input_audio_buffer.committed")
-			c.speak(500) // waits
+			c.speak(500) // the edge holds this audio back
 			_ = c.ws.CloseNow()
 		},
 	} {
@@ -57,7 +57,7 @@ func TestFault99_RealtimeEngineDies(t *testing.T) {
 		"reset-after=2":  {"upstream_bad_response", "stream_broken"},
 		"stall-after=2":  {"generation_timeout", "timeout"},
 		"invalid-json=2": {"upstream_bad_response", "stream_broken"},
-		"no-choices":     {"", ""}, // it sends an invalid event and closes before any audio
+		"no-choices":     {"", ""}, // the engine sends an invalid event and closes before any audio is sent
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +172,7 @@ func TestFault99_RealtimeFailOver(t *testing.T) {
 }
 
 // TestDrain checks that a drain lets a session continue for the drain time and then ends it with
-// 1001. A session without a model ends immediately.
+// 1001. A session without a model must end immediately.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := vllm("timeouts: { linger: 0s, drain: 1s, connect: 10s }\n")

@@ -18,7 +18,8 @@ import (
 
 const path = "/v1/realtime"
 
-// vllm and speaches are the configurations of the model ears at engines with either protocol.
+// vllm and speaches return setups with the model ears at engines that speak the respective
+// protocol.
 func vllm(more string, engines ...sim.Options) rig.Setup { return setup("sim", more, engines) }
 
 func speaches(more string, engines ...sim.Options) rig.Setup { return setup("speaches", more, engines) }
@@ -167,7 +168,8 @@ func (c *peer) want(kind string) event {
 	return e
 }
 
-// until reads messages up to one of the given type, and returns it with the text of the deltas.
+// until reads messages until one has the given type. It returns this message and the text of the
+// deltas before it.
 func (c *peer) until(kind string) (last event, deltas string) {
 	c.t.Helper()
 	for {
@@ -195,7 +197,7 @@ func (c *peer) fails(code string) event {
 	}
 }
 
-// closed reads up to the close of the connection.
+// closed reads until the connection is closed and checks the status code.
 func (c *peer) closed(code websocket.StatusCode) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)

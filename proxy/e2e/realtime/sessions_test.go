@@ -13,7 +13,7 @@ import (
 
 const completed = "conversation.item.input_audio_transcription.completed"
 
-// TestVLLM checks that the client receives OpenAI's events, item by item, from an engine with
+// TestVLLM checks that the client receives OpenAI's events, item by item, if the engine sends
 // vLLM's events.
 func TestVLLM(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestVLLM(t *testing.T) {
 	}
 }
 
-// TestSpeaches checks a session at an engine that has OpenAI's events and detects speech itself.
+// TestSpeaches checks a session at an engine that speaks OpenAI's protocol and detects speech.
 func TestSpeaches(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, speaches(""))
@@ -94,7 +94,7 @@ func TestSpeaches(t *testing.T) {
 	free(t, p)
 }
 
-// TestClear checks that the text of cleared audio is dropped if the engine has no clear.
+// TestClear checks that the text of cleared audio is dropped if the engine does not support clear.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -111,8 +111,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestInvalidMessages checks that an invalid message receives an error but does not end the
-// session, and counts as a request of the key.
+// TestInvalidMessages checks that an invalid message causes an error but does not end the session,
+// and that it counts as a request of the key.
 func TestInvalidMessages(t *testing.T) {
 	t.Parallel()
 	s := vllm("")
@@ -246,8 +246,8 @@ func TestBrowserKey(t *testing.T) {
 	}
 }
 
-// TestCatalog checks that the catalog lists the endpoint if an engine has it, and that strict
-// closes it.
+// TestCatalog checks that the catalog lists the endpoint if an engine supports it, and that a
+// strict edge does not serve it.
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
