@@ -345,7 +345,7 @@ func TestResponses_Errors(t *testing.T) {
 }
 
 // TestResponses_BrokenStream checks that a failure after the first byte is reported in the stream
-// once, and that the stream ends in order.
+// only once, and that the stream ends properly.
 func TestResponses_BrokenStream(t *testing.T) {
 	fastset.LeaveOut(t, "streams that break in every way")
 	t.Parallel()
@@ -388,8 +388,8 @@ func TestResponses_BrokenStream(t *testing.T) {
 	}
 }
 
-// TestResponses_Retry checks that after a failure before the first byte the call goes to another
-// engine, or the client receives a status.
+// TestResponses_Retry checks that, after a failure before the first byte, the call goes to another
+// engine or the client receives an error status.
 func TestResponses_Retry(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Retry: "budget: 100%"})
@@ -419,7 +419,7 @@ func TestResponses_Keepalive(t *testing.T) {
 	}
 }
 
-// TestResponses_Strict checks that a strict edge refuses what other edges tolerate.
+// TestResponses_Strict checks that a strict edge refuses what other edges accept.
 func TestResponses_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -439,7 +439,7 @@ func TestResponses_Effort(t *testing.T) {
 	}
 }
 
-// TestResponses_Cancel checks that the engine is freed when the client's context ends.
+// TestResponses_Cancel checks that the engine stops working when the client's context ends.
 func TestResponses_Cancel(t *testing.T) {
 	t.Parallel()
 	for phase, control := range map[string]string{"prefill": `"ttft_ms":60000`, "streaming": `"tokens":10000,"delay_ms":10`} {
@@ -474,8 +474,8 @@ func TestResponses_Cancel(t *testing.T) {
 	}
 }
 
-// TestResponses_ChatMembers checks that members with the same name in chat reach the engine
-// unchanged, and are returned in the answer.
+// TestResponses_ChatMembers checks that members that have the same name in chat reach the engine
+// unchanged and are repeated in the answer.
 func TestResponses_ChatMembers(t *testing.T) {
 	t.Parallel()
 	const members = `"presence_penalty":0.5,"frequency_penalty":-0.25,"stop":["END"],"seed":7,"top_k":20,"min_p":0.05,"repetition_penalty":1.1,` +

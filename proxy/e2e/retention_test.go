@@ -17,16 +17,17 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// These tests check zero retention. A word is sent to every endpoint, under every fault, at every
-// log level and during a reload. After that, no output of the edge may contain the word, except for
-// its messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks
-// that the value of a panic is not shown.)
+// These tests check zero retention. They send a word to every endpoint, under every fault, at every
+// log level and during a reload. Afterwards, no output of the edge may contain the word, except its
+// messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks that
+// the value of a panic is not shown.)
 
-// retained is the word. No other test may use it, because the temporary folder is searched for it.
+// retained is the word. No other test may use it, because the test searches the temporary folder
+// for it.
 const retained = "ZQRETENTIONCANARYQZ"
 
-// retainedCalls returns calls of every endpoint, with the word wherever a client can put text. {}
-// means the word.
+// retainedCalls returns calls to every endpoint. They contain the word wherever a client can put
+// text. {} means the word.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
 		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
@@ -64,7 +65,7 @@ func retainedCalls() (out []struct{ path, body string }) {
 	}
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
 	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
-	// Mistakes, and where they are reported.
+	// Mistakes, whose errors might quote the request.
 	add(chatPath, `{"model":"{}","messages":[{"role":"user","content":"{}"}]}`)
 	add(chatPath, `{"model":"talk","messages":[{"role":"{}","content":"{}"}],"{}":1}`)
 	add(chatPath, `{"model":"talk","messages":"{}","temperature":"{}"}`)
@@ -107,7 +108,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client's own word
+		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client may receive its own word
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -127,7 +128,7 @@ func TestZeroRetention(t *testing.T) {
 	searchFiles(t, ".", before)
 }
 
-// provoke makes every call under every fault, and returns all answers except successful ones.
+// provoke makes every call under every fault. It returns all answers except successful answers.
 func (p *penstock) provoke(t *testing.T) (shown string) {
 	var b strings.Builder
 	see := func(r *rig.Reply) {
@@ -135,7 +136,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			b.WriteString(r.Body)
 		}
 		for name, values := range r.Header {
-			if name == "X-Client-Request-Id" { // the client's own id, returned to the client
+			if name == "X-Client-Request-Id" { // the client's id, which the edge returns to the client
 				continue
 			}
 			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
@@ -174,8 +175,8 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	rig.WaitFor(t, rig.Patience, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
-	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again, because refusals during the wait may have displaced the others
-	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // abandoned in the middle
+	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again, because refusals during the wait may have displaced these calls
+	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // abandoned before the end
 	s.Next()
 	s.Leave()
 	return b.String()
@@ -188,8 +189,8 @@ func wantNothingKept(t *testing.T, what, text string) {
 	}
 }
 
-// wantRows checks that the status lists the calls, because the search would also pass with an empty
-// table.
+// wantRows checks that the status lists the calls, because the search would also pass if the table
+// were empty.
 func wantRows(t *testing.T, text []byte) {
 	t.Helper()
 	for _, word := range []string{`"state": "` + status.StateDone, `"state": "` + status.StateFailed, `"code": "model_not_found"`, `"generated_tokens"`} {
@@ -199,7 +200,7 @@ func wantRows(t *testing.T, text []byte) {
 	}
 }
 
-// searchFiles searches those files of a folder that were written since a time.
+// searchFiles searches the files in a folder that were written since the given time.
 func searchFiles(t *testing.T, folder string, since time.Time) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

@@ -14,10 +14,10 @@ import (
 // retryTable lists engine answers with their effect on the client and on the other engine.
 var retryTable = []struct {
 	fault      string
-	status     int // for the client, if every engine answers this
+	status     int // status for the client if every engine answers this
 	kind, code string
-	after      string // Retry-After, empty for none
-	retried    bool   // another engine receives the call, once
+	after      string // Retry-After; empty: there is none
+	retried    bool   // another engine receives the call once
 }{
 	{"refuse", 502, "api_error", "upstream_unreachable", "", true},
 	{"reset-before", 502, "api_error", "upstream_unreachable", "", true},
@@ -53,7 +53,7 @@ var retryTable = []struct {
 }
 
 // TestUnreachableSaysHow checks that an engine that accepted the request and broke the connection
-// is never called "unreachable".
+// is never reported as "unreachable".
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -79,14 +79,14 @@ func breakDown(e *sim.Engine, fault string) {
 	e.Drop(1, false)
 }
 
-// TestRetryTable tests every row with two failing engines, and with one failing and one good
+// TestRetryTable checks every row with two failing engines, and with one failing and one working
 // engine.
 func TestRetryTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range retryTable {
 		s := rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}
 		if row.fault == "blackhole" {
-			s.Timeouts = "first_event: 2s, answer: 2s" // enough for a good engine even on a busy machine
+			s.Timeouts = "first_event: 2s, answer: 2s" // enough for a working engine, even on a busy machine
 		}
 		t.Run("alike/"+row.fault, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestRetryTable(t *testing.T) {
 			both(t, s, func(t *testing.T, p *penstock, body string) {
 				breakDown(p.Engines[0], row.fault)
 				statuses := map[int]int{}
-				for range 2 { // round robin, so one of the two reaches the failing engine
+				for range 2 { // round robin: one of the two calls reaches the failing engine
 					statuses[p.Post(chatPath, body).Status]++
 				}
 				switch {
@@ -161,7 +161,7 @@ func TestRetryFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestRetryOnce checks that a call tries two of many unreachable engines.
+// TestRetryOnce checks that a call tries only two of many unreachable engines.
 func TestRetryOnce(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
@@ -181,7 +181,7 @@ func TestRetryOnce(t *testing.T) {
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
-		// the engine answers, and closes the connection when it receives the next request
+		// The engine answers, and closes the connection when it receives the next request.
 		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"})
 		for range 4 {
 			p.Post(chatPath, body).WantStatus(200)
@@ -193,8 +193,8 @@ func TestRetryTakesANewConnection(t *testing.T) {
 	})
 }
 
-// TestEnginesOwnWords checks that a profile's rules for its engine's statuses take precedence over
-// the table.
+// TestEnginesOwnWords checks that a profile's rules for engine statuses take precedence over the
+// table.
 func TestEnginesOwnWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -230,8 +230,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 	}
 }
 
-// TestLongComplaint checks that the edge understands a refusal that repeats the request, as engines
-// on FastAPI send it.
+// TestLongComplaint checks that the edge understands a refusal that repeats the request. Engines
+// that use FastAPI send these refusals..
 func TestLongComplaint(t *testing.T) {
 	t.Parallel()
 	echo := strings.Repeat(rig.Canary+" ", 20_000)

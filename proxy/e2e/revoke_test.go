@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// resolver is a DNS resolver that never answers: each lookup hangs until it is cancelled.
+// resolver is a DNS resolver that never answers. Each lookup hangs until it is cancelled.
 type resolver struct {
 	mu      sync.Mutex
 	asked   int
@@ -36,15 +36,15 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns how many lookups have started, how many run now, and the maximum that ran at the
-// same time.
+// state returns how many lookups have started, how many are running, and the maximum that ran at a
+// time.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked, r.running, r.peak
 }
 
-// farNames returns upstreams with names to resolve, and their model.
+// farNames returns upstreams whose names must be resolved, and a model at them.
 func farNames(n int) (upstreams, models string) {
 	var names []string
 	for i := range n {
@@ -55,8 +55,8 @@ func farNames(n int) (upstreams, models string) {
 }
 
 // TestRevokedWhileNamesHang checks that a removed key is refused before the names in the new file
-// are resolved, and that with on_revoke: abort its streams end. The same is true of a key that the
-// next file removes while those lookups still hang.
+// are resolved, and that, with on_revoke: abort, its streams end. The same must be true of a key
+// that the next file removes while these lookups still hang.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -111,7 +111,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 }
 
 // TestKeysOfARefusedReload checks that only the keys of a refused file take effect, and that the
-// status, the response, the log and the metrics report that.
+// status, the response, the log and the metrics report this.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -159,7 +159,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
-	// The same file is refused again, and its keys stay valid. With force the other settings are
+	// The same file is refused again, and its keys stay valid. With force, the other settings are
 	// also applied.
 	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
@@ -191,8 +191,7 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	}
 }
 
-// TestStartWhileNamesHang checks that the start waits for all unresolvable names at the same time,
-// not one after the other.
+// TestStartWhileNamesHang checks that a starting edge waits for all unresolvable names in parallel.
 func TestStartWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -228,9 +227,9 @@ models:
 	if l := p.AskReload(); l.OK || !l.KeysInForce {
 		t.Fatalf("reload = %+v, want a refusal with the keys in force", l)
 	}
-	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed: immediately
-	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)  // widened, and another model: not yet
-	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200) // widened, and the same model: immediately
+	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed access takes effect immediately
+	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)  // widened access to a different model does not
+	p.Post(chatPath, rig.ChatBody("tools", "")).WantStatus(200) // widened access to the same model takes effect immediately
 	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(200)
 }

@@ -18,7 +18,7 @@ import (
 	"penstock/routing"
 )
 
-// These tests check which engines are chosen, by the calls that the engines receive.
+// These tests check which engines are chosen, based on the calls that the engines receive.
 
 // crowd sends requests from n clients in closed loops until stop is called. stop returns the number
 // of answers by status. next returns the body of a client's next request.
@@ -46,13 +46,14 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 	}
 }
 
-// TestSpeedIsLearned checks that the edge learns each engine's speed from streams. The metrics and
-// the status show it, and calls that are sent one at a time go to the faster engine.
+// TestSpeedIsLearned checks that the edge learns the speed of each engine from streams. The metrics
+// and the status must show the speed, and calls that are sent one at a time must go to the faster
+// engine.
 func TestSpeedIsLearned(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 40}, {TokenRate: 8}}, Upstream: "concurrency: 64"})
 	var prompts atomic.Int64
-	call := func() { // a new prompt, long enough to show a speed
+	call := func() { // a new prompt, long enough for a speed measurement
 		text := filler(9000+int(prompts.Add(1)), 4000)
 		p.Post(chatPath, `{"model":"sim","messages":[{"role":"user","content":"`+text+`"}],"stream":true,"sim":{"tokens":12}}`).WantStatus(200)
 	}
@@ -79,10 +80,10 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedFollowsSpeed checks that under saturation every engine does as much work as its
+// TestLeastLoadedFollowsSpeed checks that, under saturation, every engine does as much work as its
 // speed allows, without configured weights. It measures a closed loop until the engines' shares of
-// the work are significant. An answer takes a second or more, so the delays of a busy machine do
-// not matter.
+// the work are significant. An answer takes a second or more, so delays on a busy machine do not
+// matter.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.LeaveOut(t, "load that follows speed")
 	t.Parallel()
@@ -92,8 +93,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
-	// The sizes differ, because otherwise an engine's slots that fill together would always become
-	// free together.
+	// The sizes differ. Otherwise, slots of an engine that fill at the same time would always
+	// become free at the same time.
 	stop := p.crowd(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
@@ -112,7 +113,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		}
 		return true
 	})
-	// A busy machine slows engines at random, so the best of three measurements counts.
+	// A busy machine slows down engines at random, so only the best of three measurements counts.
 	var off string
 	for range 3 {
 		before, begun := work()
@@ -146,7 +147,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 }
 
 // TestFastFailureAttractsNoCalls checks that an engine that fails quickly, and is therefore always
-// the least busy one, does not receive all calls.
+// the least busy engine, does not receive all calls.
 func TestFastFailureAttractsNoCalls(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "two_choices", "round_robin"} {
@@ -164,14 +165,15 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 					}
 					return all
 				}
-				// By number, not only by time: the share counts, whatever the machine's speed is.
+				// Wait for a number of requests, not only for a time, because the share matters,
+				// whatever the machine's speed is.
 				for end := time.Now().Add(4 * rig.Patience); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}
 				count := stop()
 				bad, all := p.Engines[0].Stats().Requests, requests()
 				t.Logf("%d of %d requests, answers %v", bad, all, count)
-				trials := int64(time.Since(begun) / time.Second) // of the engine, once a second at most
+				trials := int64(time.Since(begun) / time.Second) // trials of the engine, at most one per second
 				if all < 100 || (bad-trials)*20 > all {
 					t.Errorf("the failing engine got %d of %d requests", bad, all)
 				}
@@ -180,10 +182,10 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedKeepsCachesWarm runs conversations whose prompts grow turn by turn, on engines
-// whose caches have space for their share of the conversations plus a third. With round robin a
-// conversation finds its cache one time in four. Even perfect choices hit only 92 %, because no
-// cache has the text that a turn adds.
+// TestLeastLoadedKeepsCachesWarm checks the cache hit rate of conversations whose prompts grow turn
+// by turn. The cache of each engine has space for its share of the conversations plus a third. With
+// round robin, a turn reaches the engine with its conversation one time in four. Even perfect
+// choices get only a 92 % hit rate, because no cache contains the text that a turn adds.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
@@ -200,10 +202,10 @@ func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 func cacheHits(t *testing.T, policy string) float64 {
 	const (
 		clients = 8
-		each    = 32 // a client's concurrent conversations
-		turns   = 24 // of a conversation
+		each    = 32 // concurrent conversations per client
+		turns   = 24 // turns per conversation
 		system  = 4000
-		grows   = 40 // bytes a turn
+		grows   = 40 // bytes per turn
 	)
 	engine := sim.Options{CacheTokens: 106 << 10}
 	p := start(t, rig.Setup{Engines: []sim.Options{engine, engine, engine, engine}, Model: "policy: " + policy})
@@ -240,14 +242,14 @@ func cacheHits(t *testing.T, policy string) float64 {
 	return share
 }
 
-// filler returns n bytes of text. Texts for different ids differ from their first bytes on.
+// filler returns n bytes of text. Texts for different ids differ from the first byte on.
 func filler(id, n int) string {
 	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]
 }
 
-// TestSessionHasAHome checks that new edges without shared state send the calls of one session to
-// the same engine, and distribute several sessions over the engines.
+// TestSessionHasAHome checks that new edges without shared state send all calls of a session to the
+// same engine, and distribute sessions over the engines.
 func TestSessionHasAHome(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{}
@@ -286,8 +288,8 @@ func TestSessionHasAHome(t *testing.T) {
 	}
 }
 
-// TestWhyThisEngine checks that every output says why an engine was chosen among several, with the
-// expected and actual cache hits.
+// TestWhyThisEngine checks that every output says why an engine was chosen, and shows the expected
+// and actual cache hits.
 func TestWhyThisEngine(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{CacheTokens: 1 << 20}

@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The client in these tests is the official SDK. Other clients can read any answer that it can
+// The client in these tests is the official SDK. Other clients can read any answer that the SDK can
 // read.
 
 // sdk returns a client that does not retry.
@@ -133,7 +133,7 @@ func weather() []openai.ChatCompletionToolUnionParam {
 	})}
 }
 
-// TestSDK_Tools runs the tool loop, streamed and unstreamed: the model calls a tool, the client
+// TestSDK_Tools checks the tool loop, streamed and unstreamed: the model calls a tool, the client
 // sends the result, and the model answers with text.
 func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
@@ -287,7 +287,7 @@ func TestSDK_Errors(t *testing.T) {
 	if !errors.As(err, &e) || e.StatusCode != 404 || e.Code != "model_not_found" {
 		t.Errorf("model by id: %v", err)
 	}
-	// A failure after the first byte is an error within the stream.
+	// A failure after the first byte must be an error within the stream.
 	p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 	client := p.sdk()
 	s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary))
@@ -305,7 +305,8 @@ func (p *penstock) newSDKModel(id string) (*openai.Model, error) {
 	return client.Models.Get(context.Background(), id)
 }
 
-// TestSDK_Cancel checks that the engine is freed when the client's context ends, in every phase.
+// TestSDK_Cancel checks that the engine stops working when the client's context ends, in every
+// phase.
 func TestSDK_Cancel(t *testing.T) {
 	t.Parallel()
 	working := func(p *penstock) bool { return p.Engines[0].Stats().Running == 1 }
@@ -313,7 +314,7 @@ func TestSDK_Cancel(t *testing.T) {
 		more   []option.RequestOption
 		fault  string
 		ready  func(*penstock) bool
-		events int // to read before the disconnect
+		events int // number of events to read before the disconnect
 	}{
 		"prefill":   {more: []option.RequestOption{option.WithJSONSet("sim.ttft_ms", 60000)}, ready: working},
 		"streaming": {more: []option.RequestOption{option.WithJSONSet("sim.tokens", 10000), option.WithJSONSet("sim.delay_ms", 10)}, ready: working, events: 5},
@@ -342,7 +343,7 @@ func TestSDK_Cancel(t *testing.T) {
 				started := make(chan struct{})
 				go func() {
 					if c.events == 0 {
-						close(started) // a stream's head is sent with its first event
+						close(started) // the head of a stream is sent with its first event
 					}
 					if !streamed {
 						_, err := client.Chat.Completions.New(ctx, ask(rig.Canary), c.more...)

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// fleetMetrics is the prefix of metrics of edges that share limits.
+// fleetMetrics is the prefix of the metrics that exist only if edges share limits.
 const fleetMetrics = "penstock_fleet_"
 
 // sharedFleet starts two edges with one engine and one store.
@@ -27,7 +27,7 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits checks that two edges with one store together allow as much as one edge.
+// TestSharedLimits checks that two edges with one store allow, in total, as much as one edge.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
@@ -42,7 +42,7 @@ func TestSharedLimits(t *testing.T) {
 	a.Rest()
 	b.Rest()
 	served := 3
-	for i, refused := 0, 0; refused < 2; i++ { // until both refuse
+	for i, refused := 0, 0; refused < 2; i++ { // until both edges refuse
 		edge := []*penstock{a, b}[i%2]
 		r := edge.Post(chatPath, edge.Chat(""))
 		if r.Status == 200 {
@@ -57,18 +57,18 @@ func TestSharedLimits(t *testing.T) {
 	if again := int(time.Since(begun) / (time.Minute / 9)); served < 9 || served > 9+again {
 		t.Errorf("%d of 9 requests a minute, of which %d came back", served, again)
 	}
-	wantShown(t, a.MetricsText(), func(name string) bool { // it has no certificates
+	wantShown(t, a.MetricsText(), func(name string) bool { // this edge has no certificates
 		return strings.HasPrefix(name, fleetMetrics) && name != "penstock_fleet_certificates_refused_total"
 	})
-	// If a busy machine delays the store beyond its timeout, it briefly counts as lost.
+	// If a busy machine delays the store beyond the timeout, the store briefly counts as lost.
 	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
 		s := a.Status()
 		return s.Fleet.StoreAnswers && len(s.Fleet.Members) == 2
 	})
 }
 
-// TestStoreLost checks that while the store is down no call fails or waits for the store, and that
-// an edge follows fleet.lost.
+// TestStoreLost checks that, while the store is down, no call fails or waits for the store, and
+// that the edge obeys fleet.lost.
 func TestStoreLost(t *testing.T) {
 	t.Parallel()
 	for lost, status := range map[string]int{"divide": 200, "open": 200, "closed": 503} {

@@ -17,10 +17,10 @@ import (
 )
 
 // Some Responses clients end a turn if they receive no event for a while, for example Codex after
-// stream_idle_timeout_ms. Comments are not events for these clients.
+// stream_idle_timeout_ms. These clients do not count comments as events.
 
-// slowEngine sends the pieces of a stream. Before each piece it is silent until the test makes it
-// continue, or it repeats engine events that clients do not see.
+// slowEngine sends the pieces of a stream. Before each piece, it waits until the test makes it
+// continue. While it waits, it is silent or repeats engine events that clients do not see.
 type slowEngine struct {
 	*httptest.Server
 	goOn chan struct{}
@@ -79,7 +79,7 @@ func TestResponses_Silence(t *testing.T) {
 		include  bool
 		repeated string
 		pieces   []string
-		want     []string // the event that repeats before each piece
+		want     []string // the event that is repeated before each piece
 		answer   string
 	}{
 		"nothing at all":      {false, "", []string{slowRole + slowWord + stop}, []string{inProgress}, `"text":"word "`},
@@ -115,7 +115,7 @@ func TestResponses_Silence(t *testing.T) {
 						piece, alive = piece+1, 0
 						select {
 						case engine.goOn <- struct{}{}:
-						case <-ctx.Done(): // the engine has ended its answer
+						case <-ctx.Done(): // the engine's answer has ended
 						}
 					}
 				}

@@ -6,7 +6,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSmoke is the shortest path through all layers. If it fails, look at it first.
+// TestSmoke checks the shortest path through all layers. If it fails, investigate it first.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

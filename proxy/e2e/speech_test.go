@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check speech: formats, engines that break off or send no speech, old clients, and
-// clients that disconnect.
+// These tests check speech: formats, engines that break off or send something other than speech,
+// old clients, and clients that disconnect.
 
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// spokenEvents requests events with OpenAI's SDK and joins the sound in the deltas.
+// spokenEvents requests events with OpenAI's SDK and joins the audio in the deltas.
 func spokenEvents(p *penstock, format string) (sound []byte, last speechEvent, err error) {
 	client := p.sdk()
 	res, err := client.Audio.Speech.New(context.Background(), openai.AudioSpeechNewParams{
@@ -88,7 +88,7 @@ type speechEvent struct {
 // the requested format.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
-	for profile, formats := range map[string]map[string]bool{ // whether the engine has events for the format
+	for profile, formats := range map[string]map[string]bool{ // whether the engine can send events for the format
 		"openai": {"wav": false, "pcm": false, "mp3": false},
 		"kokoro": {"wav": false, "mp3": false},
 		"vllm":   {"": false, "wav": false, "pcm": true, "mp3": false},
@@ -118,15 +118,15 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// TestSpeech_EventsBroken checks that a failure before the first sound causes a status, and a later
-// one an event.
+// TestSpeech_EventsBroken checks that a failure before the first audio results in an error status,
+// and a later failure in an error event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
 	for fault, status := range map[string]int{
 		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200,
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503,
 	} {
-		for _, engine := range []string{"sim", "openai"} { // with and without its own events
+		for _, engine := range []string{"sim", "openai"} { // an engine with events and an engine without
 			p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: strings.ReplaceAll(audioConfig, "engine: sim,", "engine: "+engine+",")})
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			r := p.Post(speech, `{"model":"voice","input":"`+strings.Repeat("word ", 50)+`","response_format":"pcm","stream_format":"sse"}`)
@@ -141,8 +141,8 @@ func TestSpeech_EventsBroken(t *testing.T) {
 	}
 }
 
-// TestSpeech_OldClientEvents checks that even HTTP/1.0 clients recognize a complete answer by the
-// events' own end mark. For sound that breaks off these clients receive a 502.
+// TestSpeech_OldClientEvents checks that even HTTP/1.0 clients can recognize a complete answer,
+// because the events have an end mark. If the audio breaks off, these clients must receive a 502.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -164,8 +164,8 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
 
-// TestSpeech_EventsRefused checks that a strict edge refuses events, because the contract does not
-// have them.
+// TestSpeech_EventsRefused checks that a strict edge refuses events, because they are not in the
+// contract.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
@@ -180,7 +180,7 @@ func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`
 	for fault, status := range map[string]int{
-		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200, // broken off
+		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200, // the audio breaks off
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503, "invalid-json": 200,
 	} {
 		p := startAudio(t)
@@ -196,8 +196,8 @@ func TestSpeech_Broken(t *testing.T) {
 	}
 }
 
-// TestSpeech_Disguised tests an engine that sends an error as a success, and one that does not mark
-// the end of its audio.
+// TestSpeech_Disguised checks an engine that sends an error with a success status, and an engine
+// that does not mark the end of its audio.
 func TestSpeech_Disguised(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){

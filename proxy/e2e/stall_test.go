@@ -15,16 +15,16 @@ import (
 
 // A stall is detected after 10 s at the earliest, so these tests wait in parallel.
 
-// stallTime is the maximum time until a stall is detected: 15 s, and some more for a busy machine.
+// stallTime is the maximum time until a stall is detected: 15 s, plus some time for a busy machine.
 const stallTime = 15*time.Second + rig.Grace
 
-// stallRig starts two engines, of which the first can stall. A call on each has already shown its
-// progress.
+// stallRig starts two engines. The test can make the first engine stall. A call on each engine has
+// already shown that it makes progress.
 func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
 }
 
-// stallRigOf is like stallRig for the test's own model.
+// stallRigOf is like stallRig, but for the given setup.
 func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	fastset.LeaveOut(t, "stalls of ten seconds and more")
 	t.Parallel()
@@ -49,9 +49,9 @@ func wedge(p *penstock) {
 // goOn makes the first engine continue.
 func goOn(p *penstock) { p.Engines[0].Reset() }
 
-// TestStalledEngine tests an engine that responds to probes but generates no tokens. It is taken
-// out of service in time. No call fails that another engine can answer. A running answer continues
-// when the engine continues, and then the engine is in service again.
+// TestStalledEngine checks an engine that responds to probes but generates no tokens. It must be
+// taken out of service in time. No call that another engine can answer may fail. When the engine
+// continues, its running answer must continue, and the engine must return to service.
 func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
@@ -122,9 +122,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking checks that engines that are silent but work stay in service, even beyond
-// the timeouts for engines without progress. With PENSTOCK_FULL=1 they are silent for 150 s and 100
-// s.
+// TestSilentAndWorking checks that engines that work silently stay in service, even for longer than
+// the timeouts for engines that make no progress. With PENSTOCK_FULL=1, they are silent for 150 s
+// and 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {
@@ -142,7 +142,7 @@ func TestSilentAndWorking(t *testing.T) {
 					body := p.Chat(more + fmt.Sprintf(`"stream":%v,"sim":{"fault":%q}`, i%2 == 0, fault))
 					body = strings.Replace(body, rig.Prompt, prompt, 1)
 					if i%2 != 0 && strings.HasPrefix(fault, "buffered") {
-						return // a fault of streams only
+						return // this fault affects only streams
 					}
 					if r := p.Post("/v1/chat/completions", body).WantStatus(200); strings.Contains(r.Body, `"error"`) {
 						t.Errorf("answer = %s, want no error", r.Body)
@@ -168,8 +168,8 @@ func TestSilentAndWorking(t *testing.T) {
 	}
 }
 
-// TestLostCall checks that a call ends if its engine has lost it, although the engine still works
-// for others.
+// TestLostCall checks that a call ends if its engine has lost it, even if the engine still works on
+// other calls.
 func TestLostCall(t *testing.T) {
 	p := stallRig(t, "")
 	var busy sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check the state page, and upstreams that appear, disappear and have several
-// addresses.
+// These tests check the state page, and upstreams that appear, disappear or have more than one
+// address.
 
 // state has the members of /status that tests read.
 type state struct {
@@ -78,7 +78,7 @@ func (p *penstock) state() (s state, text string) {
 	return s, string(b)
 }
 
-// why returns the reason on the page for the target on an upstream.
+// why returns the reason that the page shows for the target at an upstream.
 func (s *state) why(label string) string {
 	for _, t := range s.Models[0].Targets {
 		if t.Upstream == label {
@@ -151,8 +151,8 @@ func TestStatePage(t *testing.T) {
 	}
 }
 
-// TestResolve checks that every address of a name is a separate upstream, and that the set of
-// upstreams follows the name's addresses.
+// TestResolve checks that every address of a name becomes a separate upstream, and that the
+// upstreams change with the addresses.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	first := rig.StartEngine(t, sim.Options{})
@@ -202,7 +202,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	if a, b := calls(6); a != 0 || b != 6 {
 		t.Errorf("%d calls went to the address that left, %d to the other", a, b)
 	}
-	resolve() // the resolver fails; the last good answer stays
+	resolve() // the resolver fails, so the last good answer stays
 	time.Sleep(1500 * time.Millisecond)
 	if a, b := calls(4); a != 0 || b != 4 {
 		t.Errorf("without a resolver %d and %d calls", a, b)
@@ -211,9 +211,9 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	rig.WaitFor(t, rig.Patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
-// TestGhosts tests an engine that continues to work for clients that have disconnected, and
-// therefore has fewer free slots. The state page and the metrics show this, calls do not queue in
-// the engine, and the slots are free again when the work ends.
+// TestGhosts checks an engine that continues to work for clients that have disconnected, and
+// therefore has fewer free slots. The state page and the metrics must show this, and calls must not
+// queue in the engine. When the work ends, the slots must be free again.
 func TestGhosts(t *testing.T) {
 	fastset.LeaveOut(t, "requests that an engine has forgotten")
 	t.Parallel()
@@ -262,7 +262,7 @@ func TestGhosts(t *testing.T) {
 	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
 	}
-	hurry, err := sim.ParseAction("slow=0.01") // to end their work
+	hurry, err := sim.ParseAction("slow=0.01") // makes their work end quickly
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStatusRows checks that the state shows the requested number of rows of its lists, and the
+// TestStatusRows checks that the state shows the requested number of rows of each list, and the
 // total.
 func TestStatusRows(t *testing.T) {
 	t.Parallel()

@@ -18,9 +18,9 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// These tests check the status page: access, its content, its updates, and the operator's actions.
+// These tests check the status page: access, content, updates, and the operator's actions.
 
-// adminDo sends a request to the admin listener. A token is sent as a browser's password.
+// adminDo sends a request to the admin listener. A token is sent as a password, as browsers do.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
 	p.T.Helper()
 	req, err := http.NewRequest(method, p.Admin+path, strings.NewReader(body))
@@ -81,7 +81,7 @@ func TestStatusPageAccess(t *testing.T) {
 }
 
 // TestAdminRequests checks that HEAD works wherever GET does, that the case of authentication
-// schemes does not matter, and that the operator's errors do not count as errors of the API.
+// schemes does not matter, and that errors of operators do not count as API errors.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -127,7 +127,7 @@ func TestModeNeedsAToken(t *testing.T) {
 }
 
 // TestDrainAndMaintenance checks that a drained upstream finishes its calls and receives no new
-// ones, and that an upstream in maintenance is not probed.
+// calls, and that an upstream in maintenance is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -157,7 +157,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 		t.Fatal("maintenance")
 	}
 	p.Engines[held].Unlisten()
-	time.Sleep(500 * time.Millisecond) // the time of several probes
+	time.Sleep(500 * time.Millisecond) // enough time for a few probes
 	res := p.adminDo("GET", "/status", "", rig.AdminToken)
 	var st state
 	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
@@ -169,7 +169,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if err := p.Engines[held].Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	// As JSON, for scripts.
+	// Scripts send JSON.
 	for body, want := range map[string]int{
 		`{"upstream":"` + name + `","mode":"sleep"}`: 400, `{"upstream":"nobody","mode":"drain"}`: 404, `{"upstream":`: 400, `{"upstream":3}`: 400,
 		`nonsense`: 400, `["drain"]`: 400, ``: 400,
@@ -230,7 +230,7 @@ func TestStatusEvents(t *testing.T) {
 	}
 	s := p.OpenStream(chatPath, p.Chat(endless))
 	s.Next()
-	full, streaming := false, false // each is sent once
+	full, streaming := false, false // each change is sent once
 	rig.WaitFor(t, rig.Patience, "the model is shown as full and the call as streaming", func() bool {
 		e := next()
 		full, streaming = full || strings.Contains(e["models"], "full"), streaming || strings.Contains(e["calls"], "▸▸▸ streaming")
@@ -241,7 +241,7 @@ func TestStatusEvents(t *testing.T) {
 }
 
 // TestMetricsCompressed checks that a scraper that accepts gzip receives the same page compressed,
-// and that others receive it uncompressed.
+// and that other scrapers receive it uncompressed.
 func TestMetricsCompressed(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -14,12 +14,12 @@ import (
 
 const storeSecret = "0123456789abcdef0123456789abcdef"
 
-// storeKeys returns the fleet section with keys in a store.
+// storeKeys returns a fleet section with keys in a store.
 func storeKeys(address, more string) string {
 	return "on_revoke: abort\nfleet: { edges: 2, store: { url: \"redis://" + address + "\", timeout: 1s }, keys: { secrets: [" + storeSecret + "]" + more + " } }"
 }
 
-// keyCommand runs penstock key on the store and returns its first line.
+// keyCommand runs penstock key on the store and returns the first line of output.
 func keyCommand(t *testing.T, address string, args ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "edge.yaml")
@@ -36,8 +36,8 @@ func keyCommand(t *testing.T, address string, args ...string) string {
 }
 
 // TestKeysInTheStore checks that a key created in the store works at every edge, with its limits. A
-// revoked key is refused at every edge and its streams end. A reload of the file does not restore
-// the key.
+// revoked key must be refused at every edge, and its streams must end. A reload of the file must
+// not restore the key.
 func TestKeysInTheStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -69,7 +69,7 @@ func TestKeysInTheStore(t *testing.T) {
 	}
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat(""), key).WantStatus(401)
-		edge.Post(chatPath, edge.Chat("")).WantStatus(200) // the file's
+		edge.Post(chatPath, edge.Chat("")).WantStatus(200) // the key in the file
 	}
 	setup.Fakes = nil
 	setup.Top += "\nstrict: true"
@@ -79,18 +79,18 @@ func TestKeysInTheStore(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the new key of the id is known", func() bool { return a.Post(chatPath, a.Chat(""), again).Status == 200 })
 	a.Post(chatPath, a.Chat(""), key).WantStatus(401)
 	a.Reload(rig.Setup{Top: strings.TrimSuffix(setup.Top, "\nstrict: true")})
-	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the store's keys survive a reload
+	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // keys in the store survive a reload
 	store.Close()
 	rig.WaitFor(t, rig.Patience, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
-	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the last keys stay
+	a.Post(chatPath, a.Chat(""), again).WantStatus(200) // the last known keys stay valid
 	if text := a.Log.String() + b.Log.String(); strings.Contains(text, storeSecret) || strings.Contains(text, strings.TrimPrefix(key, "Authorization: Bearer ")) {
 		t.Error("the log has the secret or a key")
 	}
 }
 
-// TestStartWithoutTheStore checks that an edge that needs the store's keys is not ready before it
-// has read them, and answers a call with such a key with a 503 and a Retry-After. An edge with a
-// copy of the keys starts.
+// TestStartWithoutTheStore checks that an edge that needs the keys in the store is not ready before
+// it has read them, and that it answers calls with these keys with a 503 and a Retry-After. An edge
+// that has a copy of the keys must start without the store.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -111,7 +111,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 		waits.Post(w.Path, w.Body("sim", "hello", ""), key).WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "keys_unavailable", After: "1"})
 	}
 	waits.Get("/v1/models", key).WantError(503, "api_error", "keys_unavailable")
-	waits.Post(chatPath, waits.Chat("")).WantStatus(200) // the file's
+	waits.Post(chatPath, waits.Chat("")).WantStatus(200) // the key in the file
 	if err := store.Restart(); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// bundle runs penstock support and returns its list and the archive's files.
+// bundle runs penstock support. It returns the printed list and the files in the archive.
 func bundle(t *testing.T, args ...string) (listed string, files map[string]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "bundle.tar.gz")
@@ -53,7 +53,7 @@ func bundle(t *testing.T, args ...string) (listed string, files map[string]strin
 	return listed, files
 }
 
-// wantClean checks that no file of a bundle has canaries or the given secrets.
+// wantClean checks that no file in a bundle contains a canary or one of the given secrets.
 func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	t.Helper()
 	for name, text := range files {
@@ -61,8 +61,8 @@ func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	}
 }
 
-// TestSupportBundle checks that the bundle of a running edge has its state, events, metrics and
-// limits, but no secrets, prompts, answers, keys or other text of clients.
+// TestSupportBundle checks that the bundle of a running edge contains its state, events, metrics
+// and limits, but no secrets, prompts, answers, keys or other client text.
 func TestSupportBundle(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -107,8 +107,8 @@ func TestSupportBundle(t *testing.T) {
 	}
 }
 
-// secretSettings returns a configuration in YAML's flow form with a canary at every writeOnly
-// setting of the schema, or "" without such a setting.
+// secretSettings returns a configuration in YAML flow style with a canary at every writeOnly
+// setting in the schema. If the schema has no writeOnly setting, it returns "".
 func secretSettings(schema map[string]any, n *int) string {
 	if schema["writeOnly"] == true {
 		*n++
@@ -139,8 +139,8 @@ func secretSettings(schema map[string]any, n *int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestSupportWithoutAnEdge checks that the bundle says what is missing, and has no canary of any
-// secret in the schema, even if the file is invalid.
+// TestSupportWithoutAnEdge checks that the bundle says what is missing and contains no canary of
+// any secret setting in the schema, even if the file is invalid.
 func TestSupportWithoutAnEdge(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any
@@ -154,7 +154,7 @@ func TestSupportWithoutAnEdge(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	for _, text := range []string{
-		text, // with many mistakes
+		text, // a file with many mistakes
 		strings.Replace(text, "{", "{admn: {token:CANARY-glued}, tokn: CANARY-misspelt, upload: 'http://u:CANARY-password@h', ", 1),
 		"keys: [CANARY-in-no-yaml\n",
 	} {

@@ -18,12 +18,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// idp is an identity provider on loopback. It signs with its newest key and publishes all keys that
-// it has not withdrawn.
+// idp is an identity provider on loopback. It signs with the newest key and publishes all keys that
+// have not been withdrawn.
 type idp struct {
 	*httptest.Server
 	mu      sync.Mutex
-	keys    map[string]ed25519.PrivateKey // published
+	keys    map[string]ed25519.PrivateKey // the published keys
 	newest  string
 	asked   int
 	offline bool
@@ -67,8 +67,8 @@ func (p *idp) set() []byte {
 	return text
 }
 
-// sign returns an Authorization header with a token that is valid for an hour. more are further
-// claims.
+// sign returns an Authorization header with a token that is valid for an hour. more contains
+// additional claims.
 func (p *idp) sign(sub, more string) string { return p.signUntil(time.Now().Add(time.Hour), sub, more) }
 
 func (p *idp) signUntil(end time.Time, sub, more string) string {
@@ -82,7 +82,7 @@ func (p *idp) signUntil(end time.Time, sub, more string) string {
 
 const staff = `,"groups":["staff"]`
 
-// issuers returns the section of a configuration with the provider.
+// issuers returns the configuration section for the provider.
 func (p *idp) issuers(jwks string) string {
 	return fmt.Sprintf(`issuers: [{ issuer: "https://idp.test", name: corp, audience: penstock, jwks: %q, claims: { templates: [{ claim: groups, value: staff, key: person }] } }]`, jwks)
 }
@@ -98,12 +98,12 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 	})
 }
 
-// issuerMetrics is the prefix of metrics of an edge with issuers.
+// issuerMetrics is the prefix of the metrics that exist only if the edge has issuers.
 const issuerMetrics = "penstock_issuer_"
 
 // TestTokensOfAnIssuer checks that a token that an issuer has signed works like a key, in every
-// header and dialect. Other tokens are refused in the dialect's format, without any of their text.
-// Limits, usage and log lines belong to the caller.
+// header and dialect. Other tokens must be refused in the dialect's format, without quoting the
+// token. Limits, usage and log lines must belong to the caller.
 func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -112,7 +112,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	alice := idp.sign("alice", staff)
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
 	p.Post("/v1/messages", p.Chat(`"max_tokens":5`), alice, strings.Replace(alice, "Authorization: Bearer ", "x-api-key: ", 1)).WantStatus(200)
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // a key, as before
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // keys still work
 	for name, c := range map[string]struct {
 		credential, says string
 		status           int
@@ -133,7 +133,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// Each caller has the template's limits separately.
+	// The limits of the template apply to each caller separately.
 	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is used up
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
@@ -156,9 +156,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestTokensShareLimits checks that with per: key all callers of one template share its limits, at
-// one edge and at two edges with a store. Callers of another template, and the edge's own keys,
-// have their own limits.
+// TestTokensShareLimits checks that, with per: key, all callers of one template share its limits,
+// both at one edge and at two edges with a store. Callers of another template, and the keys of the
+// edge, must have separate limits.
 func TestTokensShareLimits(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -192,7 +192,7 @@ func TestTokensShareLimits(t *testing.T) {
 			two.Leave()
 			a.Rest()
 			b.Rest()
-			a.Post(chatPath, a.Chat(""), alice).WantStatus(200) // the fourth of five
+			a.Post(chatPath, a.Chat(""), alice).WantStatus(200) // the fourth of five requests
 			b.Post(chatPath, b.Chat(""), bob).WantStatus(200)
 			for _, edge := range []*penstock{a, b} {
 				if r := edge.Post(chatPath, edge.Chat(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
@@ -206,8 +206,9 @@ func TestTokensShareLimits(t *testing.T) {
 	}
 }
 
-// TestKeyMetrics checks that metrics show a key's calls, tokens, refusals and running calls. A
-// token's calls count for its template's key, and calls without a key have the id "-".
+// TestKeyMetrics checks that metrics show the calls, tokens, refusals and running calls of a key.
+// Calls with a token must count for the key that is the template, and calls without a key must have
+// the id "-".
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -250,9 +251,9 @@ func TestKeyMetrics(t *testing.T) {
 	}
 }
 
-// TestIssuerRotatesItsKeys checks that the first token that a new key has signed makes the edge
-// fetch that key. Tokens of a withdrawn key are refused, and with on_revoke: abort their streams
-// end. A dead issuer has no effect.
+// TestIssuerRotatesItsKeys checks that the first token signed with a new key makes the edge fetch
+// this key. Tokens signed with a withdrawn key must be refused and, with on_revoke: abort, their
+// streams must end. A dead issuer must have no effect.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -269,7 +270,7 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	idp.mu.Lock()
 	delete(idp.keys, "1")
 	idp.mu.Unlock()
-	idp.add(t, "3") // its token makes the edge fetch the set
+	idp.add(t, "3") // a token signed with it makes the edge fetch the key set
 	newest := idp.sign("alice", staff)
 	rig.WaitFor(t, rig.Patience, "the newest key is known", func() bool {
 		a := p.Post(chatPath, p.Chat(""), newest)
@@ -289,14 +290,14 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	unknown := idp.sign("alice", staff)
 	rig.WaitFor(t, rig.Patience, "the edge has noticed that the issuer is dead", func() bool {
 		if a := p.Post(chatPath, p.Chat(""), unknown); a.Status != 503 || a.Header.Get("Retry-After") == "" {
-			a.WantStatus(401) // it is a 503 with a Retry-After until the fetch returns
+			a.WantStatus(401) // until the fetch returns, the response is a 503 with a Retry-After
 		}
 		all := p.Status().Issuers
 		return len(all) == 1 && all[0].Trouble != ""
 	})
 	p.Post(chatPath, p.Chat(""), newest).WantStatus(200)
 
-	// Removing an issuer by a reload revokes all its tokens.
+	// A reload that removes an issuer revokes all its tokens.
 	s = p.OpenStream(chatPath, p.Chat(endless), newest)
 	s.Next()
 	p.Reload(rig.Setup{Top: "on_revoke: abort"})
@@ -306,8 +307,9 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	}
 }
 
-// TestIssuerNotReachable checks that a token receives a 503 with a Retry-After before the issuer's
-// keys have first been fetched, because the token may be valid. The edge's own keys work.
+// TestIssuerNotReachable checks that a token receives a 503 with a Retry-After until the issuer's
+// keys have been fetched for the first time, because the token may be valid. The keys of the edge
+// must work meanwhile.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// TestTopOnce tests the output of `penstock top` without a terminal, as text and as JSON.
+// TestTopOnce checks the output of `penstock top` without a terminal, as text and as JSON.
 func TestTopOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
@@ -44,7 +44,7 @@ func TestTopOnce(t *testing.T) {
 type desk struct {
 	*tty.Terminal
 	*rig.Process
-	before string // the terminal's modes
+	before string // the terminal's modes before the program started
 }
 
 func (p *penstock) sit(width, height int, env ...string) *desk {
@@ -84,8 +84,8 @@ func (p *penstock) ends(d *desk) {
 	}
 }
 
-// TestTop checks that in a terminal the program shows changing calls, obeys keystrokes, follows the
-// window's size, and restores the terminal.
+// TestTop checks that, in a terminal, the program shows how calls change, obeys keystrokes, adapts
+// to the window's size, and restores the terminal.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})

@@ -110,7 +110,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
-	for i := range 2 { // one of the two is first sent to the refusing engine
+	for i := range 2 { // one of the two calls is first sent to the refusing engine
 		p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").WantStatus(200)
 	}
 	p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)

@@ -52,7 +52,8 @@ func TestTranscriptions(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_Whisper tests whisper.cpp, which has its own path, text type and errors.
+// TestTranscriptions_Whisper checks whisper.cpp, which has a different path, text type and error
+// format.
 func TestTranscriptions_Whisper(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "whisper"}}, Config: `
@@ -139,8 +140,9 @@ func TestTranscriptions_Refused(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_Streamed checks that an upload larger than the window is streamed: the engine
-// receives every byte in a request of the edge's own form, and fields after the file still apply.
+// TestTranscriptions_Streamed checks that an upload that is larger than the window is streamed. The
+// engine must receive every byte in a form that the edge writes, and fields after the file must
+// still apply..
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -170,7 +172,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
 		}
 	}
-	// An error after the file still counts as the client's mistake, not as an engine failure.
+	// An error after the file must still count as the client's mistake, not as an engine failure.
 	for _, last := range []formPart{text("model", "ears"), text("response_format", "xml"), text("stream", "true")} {
 		p.upload(transcriptions, text("model", "ears"), wav(file), last).WantStatus(400)
 	}
@@ -205,15 +207,15 @@ func wantTranscript(t *testing.T, r *rig.Reply, name string) {
 	}
 }
 
-// longSound returns a WAV file of forty seconds of silence, 8 bits at 100 Hz.
+// longSound returns a WAV file with forty seconds of silence, 8 bits at 100 Hz.
 func longSound() []byte {
 	head := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x64\x00\x00\x00\x64\x00\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00")
 	return append(head, make([]byte, 4000)...)
 }
 
-// TestTranscriptions_Whole checks that the edge makes the stream if an engine does not stream
-// although its profile says that it does. A request for a stream that the edge cannot make does not
-// count as an engine failure.
+// TestTranscriptions_Whole checks that the edge creates the stream if the engine does not stream
+// although its profile says that it does. If the edge cannot create the stream, this must not count
+// as an engine failure.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -254,7 +256,7 @@ models:
   - { id: chat, deployments: [{ upstream: one }] }
 `})
 			rig.WaitFor(t, rig.Patience, "upstream up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
-			for range 8 { // the breaker opens after five
+			for range 8 { // the breaker opens after five failures
 				r := p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", c.format), wav("x"))
 				if !c.told {
 					r.WantError(502, "api_error", "upstream_bad_response")
@@ -336,7 +338,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 }
 
 // TestTranscriptions_FileWithoutName checks that a part with an audio Content-Type is the file,
-// even without a file name. A text part instead of the file is a mistake.
+// even without a file name. A text part instead of the file must be refused.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -33,8 +33,8 @@ func overSocket(t *testing.T, file, key string) *rig.Edge {
 }
 
 // TestUnixSockets checks an edge whose clients, operator and engine all use Unix sockets. The
-// engine restarts, the file is reloaded, the edge is killed and started again, and drains at the
-// end without losing a stream.
+// engine restarts, the file is reloaded, and the edge is killed and started again. At the end, it
+// must drain without losing a stream.
 func TestUnixSockets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -113,7 +113,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
-	first := launch() // finds the sockets of a process that no longer runs
+	first := launch() // finds the socket files of a process that no longer runs
 	rig.WaitFor(t, rig.Patience, "a chat is answered after the restart", func() bool { return served("sim") })
 
 	stream := func() *http.Response {
@@ -128,7 +128,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		}
 	}
 	running := stream()
-	second := launch("--share-port") // replaces the process at the sockets
+	second := launch("--share-port") // replaces the first process at the sockets
 	first.Signal(syscall.SIGTERM)
 	edge.Client.CloseIdleConnections()
 	rig.WaitFor(t, rig.Patience, "the second edge serves", func() bool { return served("sim") })

@@ -10,16 +10,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams wait for a slot. Their clients receive keep-alives after commit_after, which do not
-// change the wait itself.
+// These tests check streams that wait for a slot. Their clients receive keep-alives after
+// commit_after, which do not affect the wait.
 
 const (
 	oneSlot   = "concurrency: 1"
 	soonAlive = "commit_after: 50ms, keepalive: 50ms"
 )
 
-// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives in each dialect, as
-// its SDK reads them.
+// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives in each dialect, and
+// that its SDK can read both.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {
@@ -55,8 +55,8 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamEnds checks that a wait that fails after keep-alives ends with the dialect's
-// error.
+// TestWaitingStreamEnds checks that a wait that fails after keep-alives ends with an error in the
+// dialect.
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 2s }", Stream: soonAlive})
@@ -76,7 +76,7 @@ func TestWaitingStreamEnds(t *testing.T) {
 }
 
 // TestWaitingStreamLeaves checks that a client that disconnects after keep-alives leaves the queue
-// and uses no slot.
+// and does not use a slot.
 func TestWaitingStreamLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script simulates an operator's script at wake.url, which starts an engine on request after a
-// delay.
+// script simulates an operator's script at wake.url, which starts an engine, after a delay, when it
+// receives a request.
 type script struct {
 	*httptest.Server
 	requests atomic.Int32
@@ -77,14 +77,14 @@ func TestWakeOneForMany(t *testing.T) {
 	}
 }
 
-// TestWakeWithoutQueue checks that a call without a queue starts the engine for later calls, and is
-// refused with the expected time of the start.
+// TestWakeWithoutQueue checks that, if there is no queue, a call starts the engine for later calls
+// and is refused with the expected duration of the start.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})
 	p.wantDown()
 	r := p.Post(chatPath, p.Chat("")).WantStatus(503)
-	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter until a start has been observed
+	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, because no start has been observed yet
 		t.Errorf("Retry-After %s", after)
 	}
 	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
@@ -94,8 +94,8 @@ func TestWakeWithoutQueue(t *testing.T) {
 	}
 }
 
-// TestWakeFails checks that a failed wake request ends the wait of all calls with a Retry-After,
-// and is not repeated for each call.
+// TestWakeFails checks that a failed wake request ends the wait of all calls with a Retry-After and
+// is not repeated for each call.
 func TestWakeFails(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})

@@ -59,7 +59,7 @@ func (r *Reply) plainText(w Way) string {
 	return b.String()
 }
 
-// StreamText returns a stream's visible text, and whether the stream ended properly.
+// StreamText returns the visible text of a stream, and whether the stream ended properly.
 func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	t.Helper()
 	var b strings.Builder
@@ -102,8 +102,8 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that failed after its first bytes. The dialect's error must be last
-// (code is its name in chat), and the answer must not be marked as complete.
+// WantBroken checks a stream that failed after its first bytes. The last event must be an error in
+// the dialect, and the answer must not be marked as complete. code is the error code in chat.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -154,7 +154,7 @@ func IsError(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }
 
-// responsesCode returns the code in Responses, which has a closed set of codes.
+// responsesCode returns the error code in Responses, which has a closed set of codes.
 func responsesCode(code string) string {
 	switch code {
 	case "capacity_full", "rate_limited":

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rest waits until no call is in flight, all slots are free and no engine works.
+// Rest waits until no call is in flight, all slots are free, and no engine is working.
 func (e *Edge) Rest() {
 	e.T.Helper()
 	begun := StartWatch()
@@ -69,7 +69,7 @@ func checkBooks(e *Edge) {
 	begun := StartWatch()
 	for ; !begun.exceeds(Patience); time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
-		told := lines == finished || lines == 0 // without any line the access log is disabled or elsewhere
+		told := lines == finished || lines == 0 // if there is no line, the access log is disabled or written elsewhere
 		if lines < finished {                   // the log drops and counts lines if its buffer is full
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
@@ -144,17 +144,17 @@ func (e *Edge) Calls() []CallLine {
 }
 
 // Told waits until the edge is idle, and returns the access lines. A call's line is written after
-// its client has received the last byte.
+// the client has received the last byte.
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()
-	// Without a line, checkBooks assumes that the access log is disabled.
+	// If there is no line, checkBooks would assume that the access log is disabled.
 	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 })
 	checkBooks(e)
 	return e.Calls()
 }
 
-// LastCall returns the last access line after waiting like Told.
+// LastCall waits as Told does and returns the last access line.
 func (e *Edge) LastCall() CallLine {
 	e.T.Helper()
 	all := e.Told()

@@ -25,18 +25,18 @@ func NewClient(t testing.TB) *http.Client {
 	}}
 }
 
-// Reply is a response that has been read to its end.
+// Reply is a response that has been read to the end.
 type Reply struct {
 	T      testing.TB
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // the error of reading the body; nil for a complete body
+	Err    error // the error from reading the body; nil if the body is complete
 	Took   time.Duration
 }
 
-// Post sends body as JSON with the setup's key, and reads the response. header has "Name: value"
-// lines. A line without a value removes the header.
+// Post sends body as JSON with the setup's key and reads the response. header contains "Name:
+// value" lines. A line without a value removes the header.
 func (e *Edge) Post(path, body string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("POST", path, body, header...)
@@ -48,7 +48,7 @@ func (e *Edge) Get(path string, header ...string) *Reply {
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
 }
 
-// Do is like Post for any method. The response must conform to the published document (see
+// Do is like Post, but for any method. The response must conform to the published document (see
 // Conforms).
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
@@ -125,7 +125,7 @@ func addLines(h http.Header, lines []string) {
 	}
 }
 
-// WantStatus fails the test unless the response has the status want.
+// WantStatus checks the status of the response.
 func (r *Reply) WantStatus(want int) *Reply {
 	r.T.Helper()
 	if r.Status != want {
@@ -134,11 +134,11 @@ func (r *Reply) WantStatus(want int) *Reply {
 	return r
 }
 
-// Chat returns a chat request for the model "sim", with the canary in its prompt. more has further
-// members. The member "sim" controls the simulator (see bench/sim).
+// Chat returns a chat request for the model "sim", with the canary in the prompt. more contains
+// additional members. The member "sim" controls the simulator (see bench/sim).
 func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
 
-// ChatBody is like Edge.Chat for any model.
+// ChatBody is like Edge.Chat, but for any model.
 func ChatBody(model, more string) string {
 	if more != "" {
 		more = "," + more

@@ -19,7 +19,7 @@ import (
 // This file checks responses against the published document (proxy/operate/openapi). An independent
 // JSON Schema library validates the bodies.
 
-// Contract is the published document, parsed for checks.
+// Contract is the published document in a parsed form for checks.
 type Contract struct {
 	Operations []*Operation
 	schemas    *jsonschema.Compiler
@@ -70,7 +70,7 @@ var theContract = sync.OnceValues(func() (*Contract, error) {
 	for path, item := range doc.Paths {
 		base := doc.Servers[0].URL
 		if raw := item["servers"]; raw != nil {
-			base = "" // the host's own pages
+			base = "" // pages at the root of the host
 		}
 		for method, raw := range item {
 			if method != "get" && method != "head" && method != "post" {
@@ -109,8 +109,8 @@ func Published(t testing.TB) *Contract {
 	return c
 }
 
-// The published schemas are open, so that clients accept later additions. closeAnswers closes the
-// schemas of objects that only the edge writes.
+// closeAnswers closes the schemas of objects that only the edge writes, so that undocumented
+// members are found. The published schemas are open, so that clients accept later additions.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -205,7 +205,7 @@ func (c *Contract) allows(at string, v any) error {
 	return s.Validate(v)
 }
 
-// Schema returns the pointer of a named schema.
+// Schema returns the pointer to a named schema.
 func Schema(name string) string { return "/components/schemas/" + name }
 
 // Operation returns the operation of a request, or nil if the document does not describe it.
@@ -233,7 +233,7 @@ func ErrorShape(target string) string {
 }
 
 // early lists the statuses that any request may receive before it reaches an operation. The
-// document's introduction lists them.
+// introduction of the document lists them.
 var early = []int{400, 404, 405, 408, 431, 505}
 
 // Conforms checks the status, headers, media type and body of a response against the document.

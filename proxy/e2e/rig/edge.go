@@ -10,8 +10,8 @@ import (
 	"penstock/bench/sim"
 )
 
-// Edge is a running edge as seen by clients, engines and operators. Methods that fail the test must
-// be called from the test's own goroutine. All other methods are safe for concurrent use.
+// Edge is a running edge as seen by clients, engines and operators. Methods that may fail the test
+// must be called from the test goroutine. All other methods are safe for concurrent use.
 type Edge struct {
 	T       testing.TB
 	Engines []*sim.Engine
@@ -27,8 +27,8 @@ type Edge struct {
 	Log *Buffer
 }
 
-// Connect returns an Edge of which only the API's address and a key are known. Post and similar
-// methods work.
+// Connect returns an Edge for which only the address of the API and a key are known. Only methods
+// that send requests to the API work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }
@@ -45,11 +45,11 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// stacks ensures that the stacks of the process are written once, however many tests are late.
+// stacks ensures that the stacks of the process are written only once, however many tests are late.
 var stacks sync.Once
 
 // endInTime calls end shortly before the deadline of the package. Requests that wait for the edge
-// then fail, so that this test ends and the others report their results.
+// then fail, so that this test ends and the other tests report their results.
 func (e *Edge) endInTime(end func()) {
 	const enough = 30 * time.Second // for the remaining tests of the package
 	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })

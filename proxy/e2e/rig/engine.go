@@ -30,8 +30,8 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// KeptAddress returns a loopback address for a listener that stops and starts again. Its port is
-// below the kernel's ephemeral range, and is never returned twice.
+// KeptAddress returns a loopback address for a listener that stops and starts again. The port is
+// below the kernel's ephemeral range. KeptAddress never returns the same port twice.
 func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
 // lastPort starts with a random port, because other processes may also run tests.
@@ -52,11 +52,11 @@ func Listen(t testing.TB) net.Listener {
 // Two returns options for two engines with all defaults.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
-// QuietProbes prevents probes from changing a test's counts. Only the first probe, before the edge
-// counts as started, happens during a test.
+// QuietProbes prevents probes from changing a test's counts. The only probe during a test is the
+// first one, before the edge counts as started.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
-// WantUnserved checks that at most the given number of requests have reached the first engine.
+// WantUnserved checks that at most upTo requests have reached the first engine.
 func (e *Edge) WantUnserved(t testing.TB, upTo int64) {
 	t.Helper()
 	if n := e.Engines[0].Stats().Requests; n > upTo {

@@ -28,8 +28,8 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks the program's peak memory in bytes. It does nothing with the race detector, which
-// multiplies memory.
+// WantPeak checks the program's peak memory in bytes. It does nothing under the race detector,
+// which multiplies memory use.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
 	if n := p.Memory("VmHWM"); n > limit && !raced.On {
@@ -50,7 +50,7 @@ func (p *Process) Descriptors() int {
 // ProcessorTime returns the processor time that the program has used so far.
 func (p *Process) ProcessorTime() time.Duration {
 	p.t.Helper()
-	// The fields follow the name, which may contain any text.
+	// The numeric fields follow the name, which may contain any text.
 	_, rest, _ := strings.Cut(p.account("stat"), ") ")
 	fields := strings.Fields(rest)
 	user, err1 := strconv.Atoi(fields[11])

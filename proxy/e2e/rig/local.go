@@ -12,7 +12,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Local is an edge in the test's process.
+// Local is an edge in the test process.
 type Local struct {
 	*Edge
 	Next *config.File
@@ -86,7 +86,7 @@ func (p *Local) run(f *config.File) {
 	})
 }
 
-// Reload makes the edge load the configuration of another setup with the same engines.
+// Reload makes the edge load the configuration from another setup with the same engines.
 func (p *Local) Reload(s Setup) {
 	p.T.Helper()
 	p.Prepare(s)
@@ -98,7 +98,7 @@ func (p *Local) Reload(s Setup) {
 	}
 }
 
-// Prepare sets the configuration of the next reload.
+// Prepare sets the configuration for the next reload.
 func (p *Local) Prepare(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)

@@ -14,13 +14,13 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Main runs the tests of a package, by default atOnce in parallel. It removes the built program,
-// checks for leaked goroutines, and returns the exit code.
+// Main runs the tests of a package. By default, it runs atOnce of them in parallel. It removes the
+// built program, checks for leaked goroutines, and returns the exit code.
 func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		if raced.On {
-			atOnce = 8 // tests mostly wait, but the race detector makes them compute
+			atOnce = 8 // tests mostly wait, but under the race detector they need processor time
 		}
 		_ = f.Value.Set(strconv.Itoa(atOnce))
 	}
@@ -30,8 +30,8 @@ func Main(m *testing.M, atOnce int) (code int) {
 	removeBinary()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
-		// fasthttp updates the Date header in one goroutine forever. Another one sleeps for up to
-		// ten seconds after its server has stopped.
+		// A goroutine of fasthttp updates the Date header forever. Another goroutine sleeps for up
+		// to ten seconds after its server has stopped.
 		err := goleak.Find(goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Metrics reads the metrics, by line without the value.
+// Metrics reads the metrics. The keys are the lines without their values.
 func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
 
 // MetricsText returns the metrics page as text.
@@ -43,7 +43,8 @@ func (e *Edge) Metric(name string, labels ...string) float64 {
 	return sum
 }
 
-// Series returns the sorted series names with labels, without those of the runtime and the process.
+// Series returns the sorted names of all series, with labels. It omits the series of the runtime
+// and the process.
 func (e *Edge) Series() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics())) {

@@ -17,11 +17,11 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment before a test changes it. With another HOME the build would start with
+// ownEnv is the environment before a test changes it. With another HOME, the build would start with
 // an empty cache.
 var ownEnv = os.Environ()
 
-// built is the folder with the program, after a test has used Binary.
+// built contains the folder with the program after a test has called Binary.
 var built struct {
 	sync.Once
 	dir string
@@ -80,7 +80,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // RunProgram runs the program until it exits. It must exit within three minutes.
 func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path := Binary(t) // the build does not count
+	path := Binary(t) // the time for the build does not count
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -98,7 +98,7 @@ func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr stri
 type Process struct {
 	Cmd  *exec.Cmd
 	Out  *Buffer
-	Err  *Buffer       // standard error with the log; empty if the command has a file for it
+	Err  *Buffer       // standard error, including the log; empty if the command has a file for it
 	Done chan struct{} // closed when the program has exited
 	t    testing.TB
 }
@@ -110,7 +110,7 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is like StartProcess for the test's own command.
+// StartCommand is like StartProcess, but runs the given command.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
@@ -134,7 +134,7 @@ func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Says waits until standard output matches, and returns the submatches.
+// Says waits until standard output matches pattern, and returns the submatches.
 func (p *Process) Says(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -149,7 +149,7 @@ func (p *Process) Says(pattern string) []string {
 	return m
 }
 
-// Exits waits for the exit and checks the code. With the limit Patience the program must exit
+// Exits waits for the exit and checks the code. If limit is Patience, the program must exit
 // immediately. Any other limit is the time of a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()

@@ -76,10 +76,10 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt makes next the edge's process. The rig stops next at the end.
+// Adopt makes next the process of the edge. The rig stops next when the test ends.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
-// Relaunch runs the program again after it has exited, on the same address.
+// Relaunch runs the program again on the same address. The program must have exited.
 func (p *Program) Relaunch() {
 	p.T.Helper()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "listen: 127.0.0.1:0", "listen: "+p.Addr, 1))
@@ -99,7 +99,8 @@ func (p *Program) Write(name, text string) string {
 	return path
 }
 
-// Reload makes the program read its configuration again. It returns the response's status and body.
+// Reload makes the program read its configuration again. It returns the status and the body of the
+// response.
 func (p *Program) Reload() (status int, body string) {
 	p.T.Helper()
 	r := p.Fetch("POST", p.Admin+"/-/reload")
@@ -113,7 +114,7 @@ func (p *Program) End() {
 		return
 	}
 	p.ended = true
-	if !p.Ended() { // the test may have ended the program itself
+	if !p.Ended() { // the test may have ended the program
 		if !p.Setup.Untidy {
 			p.Rest()
 			checkBooks(p.Edge)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Raw is a connection for clients that behave as no library would.
+// Raw is a client connection that can violate HTTP.
 type Raw struct {
 	net.Conn
 	T  testing.TB
@@ -22,7 +22,7 @@ type Raw struct {
 }
 
 // Dial connects to the public listener. The connection is closed when the test ends. Its deadline
-// is three times Patience from now, because a busy machine extends waits that much.
+// is three times Patience from now, because waits may be that long on a busy machine.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -34,7 +34,7 @@ func (e *Edge) Dial() *Raw {
 	return NewRaw(e.T, c)
 }
 
-// NewRaw returns a Raw for a connection that the caller opens and closes.
+// NewRaw returns a Raw for a connection that the caller has opened and will close.
 func NewRaw(t testing.TB, c net.Conn) *Raw { return &Raw{c, t, bufio.NewReader(c)} }
 
 // Send writes text unchanged. It fails if the edge has closed the connection.
@@ -46,7 +46,8 @@ func (c *Raw) Send(text string) error {
 // Sendf is like Send with a format.
 func (c *Raw) Sendf(format string, args ...any) error { return c.Send(fmt.Sprintf(format, args...)) }
 
-// Drip sends one byte at a time until the other side closes the connection.
+// Drip sends text one byte at a time, with the given pause. It stops if the other side closes the
+// connection.
 func (c *Raw) Drip(text string, gap time.Duration) {
 	for i := range text {
 		if c.Send(text[i:i+1]) != nil {
@@ -66,7 +67,7 @@ func (c *Raw) Reply(method string) *Reply {
 	return r
 }
 
-// TryReply is like Reply for a connection that may be closed without a response.
+// TryReply is like Reply, but the connection may be closed without a response.
 func (c *Raw) TryReply(method string) (*Reply, error) {
 	begun := time.Now()
 	for {
@@ -118,13 +119,14 @@ func (c *Raw) Reset() {
 	c.Close()
 }
 
-// Head returns a request's head with the key, including the blank line.
+// Head returns the head of a request with the key, including the blank line.
 func (e *Edge) Head(method, target string, header ...string) string {
 	return method + " " + target + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + e.Key + "\r\n" +
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// Request returns the bytes of a complete request, as JSON unless header says otherwise.
+// Request returns the bytes of a complete request. The body is JSON unless header has a
+// Content-Type.
 func (e *Edge) Request(path, body string, header ...string) string {
 	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)
 	if !slices.ContainsFunc(header, func(line string) bool { return strings.HasPrefix(line, "Content-Type:") }) {

@@ -14,11 +14,11 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is an error response, as chat defines it. In Messages every engine failure is a 529.
+// Refusal is an error response as chat defines it. In Messages, every engine failure is a 529.
 type Refusal struct {
 	Status     int
 	Kind, Code string
-	After      string // Retry-After; empty allows any valid value for the status
+	After      string // Retry-After; empty: any value that is valid for the status
 }
 
 // The refusals that clients receive for failing engines.
@@ -35,7 +35,7 @@ var (
 	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
 )
 
-// In returns the refusal as a dialect defines it.
+// In returns the refusal as the given dialect defines it.
 func (want Refusal) In(dialect string) Refusal {
 	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
 		want.Status, want.Kind = 529, "overloaded_error"
@@ -43,8 +43,8 @@ func (want Refusal) In(dialect string) Refusal {
 	return want
 }
 
-// WantRefused checks an error response as a client of the dialect reads it. The response must have
-// no internal terms, and a Retry-After exactly if its status needs one.
+// WantRefused checks an error response as a client of the dialect reads it. The response must not
+// contain internal terms. It must have a Retry-After if and only if the status requires it.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))
@@ -54,15 +54,15 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	return e
 }
 
-// WantError is like WantRefused, for requests whose path determines the dialect.
+// WantError is like WantRefused, but the path of the request determines the dialect.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
 	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})
 	return e
 }
 
-// wantRecord checks everything except the dialect. messages reports whether the format is that of
-// Messages.
+// wantRecord checks everything except the dialect. messages reports whether the error has the
+// format of Messages.
 func (r *Reply) wantRecord(want Refusal) (record *APIError, messages bool) {
 	r.T.Helper()
 	r.WantStatus(want.Status)

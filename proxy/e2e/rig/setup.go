@@ -15,31 +15,33 @@ import (
 
 // Setup describes an edge and its engines. The zero value means one engine and one model "sim".
 type Setup struct {
-	// Engines are the simulated engines, by default one. Upstream i is called "up-i" and serves the
-	// model "sim". Fakes are the URLs of further upstreams, called "fake-i".
+	// Engines are the simulated engines. By default, there is one. Upstream i is called "up-i" and
+	// serves the model "sim". Fakes are the URLs of additional upstreams, called "fake-i".
 	Engines []sim.Options
 	Fakes   []string
 
 	// The following fields have members of a flow mapping, without the braces. Upstream is for
-	// every upstream, Key for the first key, and the others for the sections with their names.
+	// every upstream, Key is for the first key, and the other fields are for the sections with
+	// their names.
 	Upstream, Model, Key, Limits, Timeouts, Stream, Retry string
 
-	// Top is further YAML of the top level. Keys, Upstreams and Models are further list entries,
-	// for example "- { id: … }".
+	// Top is additional YAML for the top level. Keys, Upstreams and Models are additional list
+	// entries, for example "- { id: … }".
 	Top, Keys, Upstreams, Models string
 
-	// Config replaces all settings above except the engines. It has no listeners. {{up-0}},
+	// Config is used instead of all settings above except the engines. It must not define
+	// listeners. {{up-0}},
 	// {{up-1}}, … are replaced with the URLs of the engines, {{hash}} with the hash of the key, and
 	// {{dir}} with the configuration's directory.
 	Config string
 
-	// Cold skips the wait until every upstream is up, for upstreams that never are.
+	// Cold skips the wait until every upstream is up. It is needed if an upstream is never up.
 	Cold bool
 
-	// Forgets allows a reload to remove upstreams or models together with their metric series.
+	// Forgets allows reloads to remove upstreams or models together with their metric series.
 	Forgets bool
 
-	// Untidy skips the final checks, for a test that violates them on purpose.
+	// Untidy skips the final checks. It is for tests that violate them on purpose.
 	Untidy bool
 
 	// The following fields are only for Start. Log receives the log instead of Edge.Log. Lookup
@@ -49,9 +51,8 @@ type Setup struct {
 	Guard  *guard.Guard
 
 	// The following fields are only for Launch:
-	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). Such an edge
-	//     must be Cold and Untidy, because the rig does not trust its certificate.
-	//   - Admin has further members of the admin section.
+	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). The edge must then be Cold and Untidy, because the rig does not trust its certificate.
+	//   - Admin contains additional members of the admin section.
 	//   - Files are written next to the configuration before the start. {{hash}} is replaced as in
 	//     Config.
 	//   - Under is a command to which the program and its arguments are appended: ["sh", "-c",
@@ -106,7 +107,7 @@ func more(members string) string {
 }
 
 // clocks adds timeouts that the test does not set. The connect timeout is longer than the default,
-// because listeners may be late on a busy machine.
+// because listeners may respond late on a busy machine.
 func clocks(timeouts string) string {
 	for _, own := range []string{"linger: 0s", "drain: 5s", "connect: 10s"} {
 		if name, _, _ := strings.Cut(own, " "); !strings.Contains(timeouts, name) {
@@ -116,7 +117,8 @@ func clocks(timeouts string) string {
 	return timeouts
 }
 
-// patientProbe sets a long timeout, because even a working engine may be late on a busy machine.
+// patientProbe sets a long probe timeout, because even a working engine may respond late on a busy
+// machine.
 func patientProbe(upstream string) string {
 	switch {
 	case !strings.Contains(upstream, "probe:"):
@@ -127,7 +129,7 @@ func patientProbe(upstream string) string {
 	return upstream
 }
 
-// Indent indents every line by two blanks.
+// Indent indents every line by two spaces.
 func Indent(entries string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(entries, "\n")) {

@@ -17,8 +17,8 @@ func (e *Edge) adminPage(path string) *Reply {
 	return e.page(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// If an edge with short client timeouts closes the connection because the machine is busy, page
-// repeats the request.
+// page requests an admin page. If the edge has short client timeouts, it may close the connection
+// when the machine is busy. page then repeats the request.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -96,7 +96,7 @@ func (e *Edge) Status() *State {
 	return s
 }
 
-// CallsIn counts the calls in a state such as body, queued or waiting.
+// CallsIn counts the calls in the given state, such as body, queued or waiting.
 func (s *State) CallsIn(state string) (n int) {
 	for _, c := range s.Calls {
 		if c.State == state {
@@ -128,5 +128,5 @@ func (e *Edge) Catalog() []Model {
 	return list.Data
 }
 
-// Goroutines returns the stacks of the program's goroutines, with equal stacks merged.
+// Goroutines returns the stacks of the program's goroutines, with identical stacks merged.
 func (e *Edge) Goroutines() string { return e.adminPage("/-/goroutines").Body }

@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for an immediate event on a busy machine.
+// Patience is how long the rig waits for an event that happens immediately unless the machine is
+// busy.
 const Patience = 20 * time.Second
 
-// Grace is the delay that a timed check allows. It is shorter than the timeout for which a faulty
-// edge would wait.
+// Grace is the delay that a timed check tolerates. It is shorter than any timeout for which a
+// faulty edge would wait.
 const Grace = 8 * time.Second
 
 // AtOnce is how long an immediate action may take on an otherwise idle machine.
 const AtOnce = 5 * time.Second
 
-// WaitFor polls until cond returns true, and returns how long that took. A busy machine extends
-// limit. With the limit Patience, success must take less than AtOnce unless the machine is busy.
+// WaitFor polls until cond returns true, and returns how long this took. If the machine is busy, it
+// extends limit. If limit is Patience, this must take less than AtOnce unless the machine is busy.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
@@ -38,8 +39,8 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 	return begun.Took()
 }
 
-// Receive returns the next value of from, or the zero value if from is closed. Without a value it
-// fails within limit, before the package's own deadline.
+// Receive returns the next value of from, or the zero value if from is closed. If there is no value
+// within limit, Receive fails the test before the deadline of the package.
 func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan T) T {
 	t.Helper()
 	for begun := StartWatch(); ; {
@@ -54,7 +55,7 @@ func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan 
 	}
 }
 
-// StopWatch measures an elapsed time, and how busy the machine was in that time.
+// StopWatch measures an elapsed time, and how busy the machine was during this time.
 type StopWatch struct {
 	begun time.Time
 	late  int64
@@ -66,24 +67,25 @@ func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 // Took returns the time since the start.
 func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 
-// Held returns how much the machine may have delayed the measured operation: ten times the lateness
-// of a goroutine that only sleeps.
+// Held returns how much the machine may have delayed the measured operation. It is ten times the
+// lateness of a goroutine that only sleeps.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
-// Step returns how much the machine may have delayed one step, such as a request: ten times the
-// mean lateness.
+// Step returns how much the machine may have delayed a single step, such as a request. It is ten
+// times the mean lateness.
 func (w StopWatch) Step() time.Duration {
 	naps := max(1, (w.Took()-time.Duration(lateness.Load()-w.late))/nap)
 	return w.Held() / naps
 }
 
-// exceeds extends limit on a busy machine by up to twice Patience.
+// exceeds reports whether the time exceeds limit. If the machine is busy, it extends limit by up to
+// twice Patience.
 func (w StopWatch) exceeds(limit time.Duration) bool {
 	return w.Took() > limit+min(w.Held(), 2*Patience)
 }
 
-// WantAtOnce fails the test if more than AtOnce has passed, not counting the machine's possible
-// delay.
+// WantAtOnce fails the test if more than AtOnce has passed. It subtracts the possible delay due to
+// the machine.
 func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	t.Helper()
 	if took, held := w.Took(), w.Held(); took > AtOnce+held {
@@ -93,7 +95,7 @@ func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 
 const nap = 5 * time.Millisecond
 
-// lateness is the total delay, in nanoseconds, of the wake-ups of a goroutine that only sleeps.
+// lateness is the total wake-up delay of a goroutine that only sleeps, in nanoseconds.
 var lateness atomic.Int64
 
 // watchMachine updates lateness until stop is called.

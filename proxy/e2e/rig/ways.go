@@ -12,14 +12,14 @@ type Way struct {
 	Stream  bool
 }
 
-// The ways of audio. Speech is passed on while it is received, and a transcription is read
-// completely.
+// The audio ways. The edge passes speech on while it is received, and reads a transcription
+// completely first.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = Way{"speech", "/v1/audio/speech", false}
 )
 
-// Kind returns the `kind` member of a model's configuration, for models that are not chat.
+// Kind returns the `kind` member of a model's configuration, for models that are not chat models.
 func (w Way) Kind() string {
 	switch w.Dialect {
 	case "transcription":
@@ -40,7 +40,8 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// AllWays generate text. PlainWays are unstreamed, StreamWays streamed, and EveryWay adds audio.
+// AllWays generate text. PlainWays are unstreamed, StreamWays are streamed, and EveryWay adds the
+// audio ways.
 var (
 	EveryWay   = append(slices.Clone(AllWays), Transcription, Speech)
 	AllWays    = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -48,8 +49,8 @@ var (
 	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants returns the ways in which variant i of a row is tested: all for the first variant, and
-// two for each further variant, which limits the number of programs.
+// Variants returns the ways in which variant i of a row is tested. The first variant is tested in
+// all ways. To limit the number of programs, each later variant is tested in only two.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
@@ -66,7 +67,7 @@ func (w Way) String() string {
 	return w.Dialect
 }
 
-// Body returns a request for model with prompt as the user's text. control has members for the
+// Body returns a request for model with prompt as the user's text. control contains members for the
 // simulator (see bench/sim).
 func (w Way) Body(model, prompt, control string) string {
 	if control != "" {
@@ -103,14 +104,14 @@ func (w Way) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// Ask sends a request to the model "sim" and reads the reply. control has members for the
+// Ask sends a request to the model "sim" and reads the reply. control contains members for the
 // simulator.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
 	return e.Say(w, Prompt, control)
 }
 
-// Say is like Ask with the caller's prompt.
+// Say is like Ask, but with the given prompt.
 func (e *Edge) Say(w Way, prompt, control string) *Reply {
 	e.T.Helper()
 	return e.Post(w.Path, w.Body("sim", prompt, control), w.ContentType())

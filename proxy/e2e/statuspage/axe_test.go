@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// axe reads the program of axe-core, which checks a page's accessibility.
+// axe returns the source of axe-core, which checks the accessibility of a page.
 func axe(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("PENSTOCK_AXE")
@@ -32,7 +32,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// violations returns axe's findings in a tab's page, one on each line.
+// violations returns the findings of axe-core in the page of a tab, one per line.
 func violations(t *testing.T, tab context.Context, program string) string {
 	t.Helper()
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](program+";true")); err != nil {

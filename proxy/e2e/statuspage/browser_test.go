@@ -46,7 +46,7 @@ models:
 `}).Edge}
 }
 
-// stream opens an endless stream. If begun is true, it waits until the stream has begun.
+// stream opens an endless stream. If begun is true, it waits until the stream has started.
 func (l *live) stream(begun bool) (leave func()) {
 	body := rig.ChatBody("llama", `"stream":true,"sim":{"tokens":100000}`)
 	if begun {
@@ -66,7 +66,8 @@ func (l *live) stream(begun bool) (leave func()) {
 	return leave
 }
 
-// openPage opens the page as an operator with the token. complaints returns the browser's errors.
+// openPage opens the page as an operator who has the token. complaints returns the browser's
+// errors.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
 	tab = browser.Open(l.t, width, height, dark)
 	var mu sync.Mutex
@@ -102,18 +103,18 @@ func (l *live) openPage(width, height int64, dark bool) (tab context.Context, co
 	}
 }
 
-// call sends a command of the browser's protocol.
+// call sends a command to the browser.
 func call[P, R any](tab context.Context, cmd cdp.Command[P, R], params P) error {
 	_, err := chromedp.Call(tab, cmd, params)
 	return err
 }
 
-// sees waits until an expression is true in the page.
+// sees waits until a JavaScript expression is true in the page.
 func (l *live) sees(tab context.Context, what, expression string) {
 	l.t.Helper()
 	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // navigated to another page, which is checked next
+		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // the tab has loaded another page, which is checked next
 			l.t.Fatalf("%s: %v", what, err)
 		}
 		if ok && err == nil {
@@ -165,7 +166,7 @@ func TestStatusPageIsLive(t *testing.T) {
 	}
 	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
 
-	// The focus stays while the page is updated, and the keyboard drains an upstream.
+	// The focus stays while the page is updated, and an upstream can be drained with the keyboard.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector('[data-focus="drain up-1"]').focus(), true)`)); err != nil {
 		t.Fatal(err)
 	}

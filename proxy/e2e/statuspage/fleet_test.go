@@ -18,8 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests have a fleet of fifty upstreams, thirty models and two hundred keys. One upstream
-// breaks its streams, one is dead, one model is full, and one key is over its limit.
+// These tests use a fleet of fifty upstreams, thirty models and two hundred keys. One upstream
+// breaks its streams, another is dead, one model is full, and one key exceeds its limit.
 
 const (
 	fleetUpstreams = 50
@@ -27,7 +27,7 @@ const (
 	fleetKeys      = 200
 )
 
-// startFleet starts the fleet with its faults and its traffic. The traffic ends with the test.
+// startFleet starts the fleet with its faults and its traffic. The traffic ends when the test does.
 func startFleet(t *testing.T) *live {
 	t.Helper()
 	greedy, greedyHash, err := auth.NewKey()
@@ -91,14 +91,14 @@ func (l *live) traffic(greedy string) {
 	for _, model := range []int{1, 2, 3, 8, 11, 21} {
 		send(300*time.Millisecond, fmt.Sprintf("model-%02d", model), `"stream":true,"sim":{"tokens":20}`)
 	}
-	for range 9 { // one more than model-25 has slots
+	for range 9 { // one more call than model-25 has slots
 		send(50*time.Millisecond, "model-25", `"stream":true,"sim":{"tokens":2000}`)
 	}
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
-// logCost logs the browser's cost for a page, without a graphics card. The test does not judge the
-// cost, because machines differ.
+// logCost logs how much work a page causes for a browser without a graphics card. The test does not
+// judge this cost, because machines differ.
 func logCost(t *testing.T, tab context.Context, took time.Duration) {
 	t.Helper()
 	got, err := chromedp.Call(tab, performance.GetMetrics, cdp.Empty{})
@@ -131,7 +131,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	const visible = `[...document.querySelectorAll("#upstreams tbody tr")].filter(r => r.offsetParent)`
 
-	// Problems come first: in the summary and in the first rows, with idle rows folded.
+	// Problems come first, in the summary and in the first rows, and idle rows are folded.
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
 	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
@@ -156,10 +156,11 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	l.sees(tab, "who is refused", `[...document.querySelectorAll("#refusals tr")].some(r => /ci/.test(r.innerText) && /requests_per_minute/.test(r.innerText)) && document.querySelector("#keys tbody tr.refused")`)
 	l.sees(tab, "what happened", `/gpu-29 is down/.test(document.querySelector("#events").innerText) && /model-21 fails/.test(document.querySelector("#events").innerText)`)
 
-	// A failed call's page has its attempts.
+	// The page of a failed call shows its attempts.
 	l.sees(tab, "a failed call", `document.querySelector("#calls tr.failed a")`)
 
-	// Sorting is by name ascending, then descending, then as before.
+	// The first click sorts by name in ascending order, the second in descending order, and the
+	// third restores the order.
 	const firstNames = `[...document.querySelectorAll("#upstreams tbody tr")].map(r => r.dataset.upstream)`
 	do(`document.querySelector('[data-focus="sort upstreams0"]').focus()`)
 	do(`document.activeElement.click()`)
@@ -176,7 +177,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))
 	l.sees(tab, "the selection after a renewal", before+fmt.Sprintf(` != %q && getSelection().toString() == "gpu-29"`, at))
 
-	// The filter also shows idle rows; "/" focuses it, and Escape leaves it.
+	// The filter also shows idle rows. "/" focuses the filter, and Escape leaves it.
 	do(`document.activeElement.blur()`)
 	if err := chromedp.Do(tab, chromedp.KeyEvent("/"), chromedp.SendKeys("#find", "gpu-4")); err != nil {
 		t.Fatal(err)
@@ -191,7 +192,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	do(`location.hash = "upstream-gpu-44"`)
 	l.sees(tab, "the linked row", `document.querySelector('[data-upstream="gpu-44"]').offsetParent`)
 
-	// Nothing is announced while the problem stays the same.
+	// Nothing is announced as long as the problem stays the same.
 	do(`window.said = 0, new MutationObserver(() => window.said++).observe(document.getElementById("say"), {childList: true, characterData: true, subtree: true})`)
 	for range 3 {
 		at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// pictures lists the documents' pictures, each with the document that shows it. Paths are relative
-// to the project's root.
+// pictures lists the pictures in documents, each with the document that shows it. Paths are
+// relative to the root of the repository.
 var pictures = []struct {
 	file, document string
 	draw           func(t *testing.T) []byte
@@ -27,8 +27,8 @@ var pictures = []struct {
 	{"bench/testdata/report.png", "bench/README.md", drawReport},
 }
 
-// TestPictures checks that the documents' pictures exist, and are wide enough to read and small
-// enough to fetch. This command draws them again in a browser:
+// TestPictures checks that the pictures in documents exist, are wide enough to read, and are small
+// enough to download. This command draws them again in a browser:
 //
 //	go test ./proxy/e2e/statuspage -run TestPictures -update
 func TestPictures(t *testing.T) {
@@ -60,10 +60,10 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// drawPage draws the top of the faulty fleet's status page.
+// drawPage draws the top of the status page of the fleet with faults.
 func drawPage(t *testing.T) []byte {
 	l := startFleet(t)
-	time.Sleep(80 * time.Second) // a minute of history
+	time.Sleep(80 * time.Second) // collects a minute of history
 	tab, _ := l.openPage(1280, 1250, false)
 	l.sees(tab, "the failing model", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the full model", `document.querySelector('[data-model="model-25"]').innerText.includes("full")`)

@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// arms runs edges with two engines. The second engine receives a share of the calls.
+// arms runs edges with two engines. The second engine belongs to an arm that receives a share of
+// the calls.
 func arms(t *testing.T, edges int, traffic, model string) []*rig.Local {
 	t.Helper()
 	var all []*rig.Local
@@ -46,7 +47,7 @@ models:
 	}
 }
 
-// line holds the fields of an access line that concern arms.
+// line contains the fields of an access line that describe arms.
 type line struct {
 	Msg, Upstream, Arm string
 	MissedArm          string `json:"missed_arm"`
@@ -62,7 +63,7 @@ func lines(p *rig.Local) (all []line) {
 	return all
 }
 
-// told returns the lines of all calls after they have ended.
+// told waits until all calls have ended and returns their lines.
 func told(p *rig.Local) []line {
 	p.Told()
 	return lines(p)
@@ -73,7 +74,7 @@ func last(p *rig.Local) line {
 	return all[len(all)-1]
 }
 
-// turn returns the body of a turn of a conversation.
+// turn returns the request body for one turn of a conversation.
 func turn(conversation, turn int, more string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"model":"sim","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"conversation %d"}`, conversation)
@@ -83,8 +84,8 @@ func turn(conversation, turn int, more string) string {
 	return b.String() + "]" + more + "}"
 }
 
-// TestArms checks that a share of the conversations, each with all of its turns, goes to an arm at
-// every edge, with every policy.
+// TestArms checks that a share of the conversations goes to an arm, each with all of its turns, at
+// every edge and with every policy.
 func TestArms(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
@@ -126,7 +127,7 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// split returns a conversation that belongs to the arm, and one that does not.
+// split returns a conversation that belongs to the arm and a conversation that does not.
 func split(p *rig.Local) (own, other int) {
 	own, other = -1, -1
 	for n := 0; own < 0 || other < 0; n++ {
@@ -142,8 +143,8 @@ func split(p *rig.Local) (own, other int) {
 
 const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestArmIsFull checks that calls of a full arm go to the other deployments, and stay
-// distinguishable. The other deployments' calls receive a 429 despite free slots in the arm.
+// TestArmIsFull checks that calls of a full arm go to the other deployments and can still be
+// distinguished. Calls of the other deployments must receive a 429, even if the arm has free slots.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "")[0]
@@ -191,7 +192,7 @@ func TestArmIsFull(t *testing.T) {
 			t.Errorf("the log has %+v of a refused call of the arm", got)
 		}
 	}
-	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // the other deployments have answered one
+	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // the other deployments have answered one call
 		if n := p.Metric("penstock_arm_refused_calls_total", "model", "sim", "arm", arm); n != want {
 			t.Errorf("%v calls of %s are counted as refused, want %v", n, arm, want)
 		}
@@ -219,7 +220,7 @@ func TestArmQueues(t *testing.T) {
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, turn(other, 1, "")).WantStatus(200) })
 	rig.WaitFor(t, rig.Patience, "one waits", waiting(1))
-	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind the waiting call in the queue, and overtakes it
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // overtakes the waiting call in the queue
 	if !waiting(1)() {
 		t.Error("the call of no arm waits no more")
 	}
@@ -233,7 +234,8 @@ func TestArmQueues(t *testing.T) {
 	}
 }
 
-// keepAsking runs clients, each in its own conversation, until stop. No call may fail.
+// keepAsking runs clients until stop is called, each with a different conversation. No call may
+// fail.
 func keepAsking(p *rig.Local, clients int) (stop func()) {
 	var all sync.WaitGroup
 	var ended atomic.Bool
@@ -250,8 +252,8 @@ func keepAsking(p *rig.Local, clients int) (stop func()) {
 	}
 }
 
-// TestArmFalls stops and restarts the arm under load, and then the other deployments. No client
-// notices.
+// TestArmFalls stops and restarts the arm under load, and then the other deployments. It checks
+// that no client notices.
 func TestArmFalls(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
@@ -275,7 +277,8 @@ func TestArmFalls(t *testing.T) {
 	stop()
 }
 
-// TestSharesReload changes an arm's share by a reload, and then removes it. No call is lost.
+// TestSharesReload changes the share of an arm with a reload and then removes the arm. It checks
+// that no call is lost.
 func TestSharesReload(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
@@ -296,8 +299,8 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms checks that a token count does not go to an engine of another arm than the
-// conversation's.
+// TestCountsAreOfArms checks that a count_tokens request does not go to an engine of a different
+// arm than the conversation.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()
 	s := armsSetup("0%", "")

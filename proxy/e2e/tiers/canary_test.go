@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// canaryEdge starts an edge with an arm for half of the conversations. old and fresh are the
-// engines' times to the first token.
+// canaryEdge starts an edge with an arm for half of the conversations. old and fresh are the TTFTs
+// of the two engines.
 func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	t.Helper()
 	s := armsSetup("50%", "")
@@ -26,7 +26,7 @@ func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	return rig.Start(t, s)
 }
 
-// stream makes streamed calls, each of a new conversation.
+// stream makes streamed calls, each for a new conversation.
 func stream(p *rig.Local, from, calls int) {
 	var clients sync.WaitGroup
 	next := make(chan int)
@@ -51,7 +51,7 @@ func compare(t *testing.T, p *rig.Local, model string) (c []canary.Comparison, c
 	return compareArms(t, p, model, "new")
 }
 
-// compareArms is like compare for another arm.
+// compareArms is like compare, but for any arm.
 func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comparison, code int, err error) {
 	t.Helper()
 	o := admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: model, JSON: true}
@@ -74,8 +74,8 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	return c, code, nil
 }
 
-// TestCanary checks that an arm with later first tokens is judged worse, and that few calls are not
-// sufficient for a verdict.
+// TestCanary checks that an arm with later first tokens is judged worse, and that a few calls are
+// not sufficient for a verdict.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)
@@ -98,7 +98,8 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// TestCanaryIsInterrupted checks that an interrupted wait compares the calls since its start.
+// TestCanaryIsInterrupted checks that an interrupted wait compares the calls since the wait
+// started.
 func TestCanaryIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)
@@ -113,8 +114,8 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCanaryFails checks that an arm with failed calls is judged worse, although other deployments
-// answer those calls and no client notices.
+// TestCanaryFails checks that an arm with failed calls is judged worse, even if other deployments
+// answer these calls and no client notices.
 func TestCanaryFails(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)

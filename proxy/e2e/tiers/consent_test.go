@@ -50,8 +50,8 @@ func (o *outside) start(t *testing.T) string {
 
 const agreed = "key-of-those-who-have-agreed"
 
-// confined runs an edge whose key tester has no consent, while another key has consent. The second
-// model is only at the external engine.
+// confined runs an edge with the key tester, which has no consent, and another key, which has
+// consent. The second model is only at the external engine.
 func confined(t *testing.T, model string) (*rig.Local, *outside) {
 	t.Helper()
 	o := new(outside)
@@ -73,7 +73,7 @@ models:
 	}), o
 }
 
-// prompts are requests of the key without consent, in every dialect.
+// prompts are requests from the key without consent, in every dialect.
 var prompts = map[string]string{
 	chatPath:                    `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 	"/v1/messages":              `{"model":"sim","max_tokens":20,"messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
@@ -82,14 +82,14 @@ var prompts = map[string]string{
 }
 
 // TestConsent checks that no call of a key without consent reaches an external engine, whatever
-// happens to the in-house engines, while a key with consent receives answers from it. A client
-// without consent receives the refusal of the in-house engines.
+// happens to the in-house engines. A key with consent must receive answers from the external
+// engine. A client without consent must receive the error of the in-house engines.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model string
 		house func(*testing.T, *rig.Local) // what happens to the in-house engines
-		want  map[string]int               // the status by path; 0: the default
+		want  map[string]int               // the expected status, by path; 0: the default
 	}{
 		"full": {"", func(t *testing.T, p *rig.Local) {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +130,7 @@ func TestConsent(t *testing.T) {
 						}
 					}
 					r := p.Post(path, fmt.Sprintf(body, more))
-					if want != 502 || r.Status != 503 { // its breaker has opened
+					if want != 502 || r.Status != 503 { // the breaker has opened
 						r.WantStatus(want)
 					}
 				}
@@ -149,7 +149,7 @@ func TestConsent(t *testing.T) {
 }
 
 // TestConsent_Catalog checks that a key sees the models that may answer its calls, and that the
-// list without a key has all models.
+// list for requests without a key has all models.
 func TestConsent_Catalog(t *testing.T) {
 	t.Parallel()
 	p, _ := confined(t, "")

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// hostedConfig has an in-house engine and a hosted one.
+// hostedConfig is a configuration with an in-house engine and a hosted engine.
 const hostedConfig = `keys:
   - { id: tester, hash: "{{hash}}", tiers: [0] }
 upstreams:
@@ -20,7 +20,7 @@ models:
   - { id: dear, deployments: [{ upstream: out, served: sim }], allow_members: [service_tier] }
 `
 
-// dialectBodies has request bodies without the members that a test puts in front.
+// dialectBodies contains request bodies without their first members, which each test adds.
 var dialectBodies = map[string]string{
 	"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_tokens":2}`,
 	"/v1/completions":      `"prompt":"a","max_tokens":2}`,
@@ -65,7 +65,8 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHosted_Speech checks that the speed of speech is a number, and not a tier.
+// TestHosted_Speech checks that speed in a speech request is passed on, because it is a number and
+// not a tier.
 func TestHosted_Speech(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `keys:

@@ -1,5 +1,5 @@
-// Package tiers contains the end-to-end tests of tiers and arms: overflow and its end, calls to
-// external engines, and the calls of an arm.
+// Package tiers contains the end-to-end tests of tiers and arms: overflow, external engines,
+// fallbacks, arms and shadows.
 package tiers
 
 import (

@@ -21,7 +21,7 @@ const (
 	held     = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 )
 
-// hosted makes a simulated engine look like a hosted API, with TLS, a path before /v1 and a key.
+// hosted makes a simulated engine look like a hosted API, with TLS, a path prefix and a key.
 func hosted(t *testing.T, e *sim.Engine) string {
 	t.Helper()
 	to, err := url.Parse(e.URL())
@@ -40,13 +40,13 @@ func hosted(t *testing.T, e *sim.Engine) string {
 	return s.URL + "/openai"
 }
 
-// pair has an in-house engine with two slots, and a hosted engine for overflow.
+// pair is an edge with an in-house engine with two slots and a hosted engine for overflow.
 type pair struct {
 	*rig.Local
 	house, cloud *sim.Engine
 }
 
-// start runs an edge whose model overflows from in-house engines to the cloud.
+// start runs an edge whose model overflows from the in-house engine to the cloud.
 func start(t *testing.T, when, model string) *pair {
 	t.Helper()
 	cloud := rig.StartEngine(t, sim.Options{Models: []string{"hosted-model"}, Slots: 64, Record: true})
@@ -96,7 +96,8 @@ func (p *pair) active() (n int) {
 }
 
 // TestOverflow checks that the hosted API answers a call that finds the in-house engine full, and
-// is named as the upstream. Once the in-house engine has a free slot, it answers the next call.
+// is reported as the upstream. When the in-house engine has a free slot, it must answer the next
+// call.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "")
@@ -110,7 +111,7 @@ func TestOverflow(t *testing.T) {
 	if last := p.cloud.Stats().LastRequest; !strings.Contains(string(last.Body), `"hosted-model"`) || strings.Contains(string(last.Body), `"sim"`) {
 		t.Errorf("the hosted API got %s", last.Body)
 	}
-	// A call is counted after its client has the complete answer.
+	// A call is counted after the client has received the complete answer.
 	rig.WaitFor(t, rig.Patience, "two calls have overflowed", func() bool {
 		return p.Metric("penstock_overflow_calls_total", "model", "sim", "tier", "1") == 2
 	})
@@ -141,8 +142,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestOverflowWaits checks that with a queue a call overflows only after it has waited without a
-// slot.
+// TestOverflowWaits checks that, if there is a queue, a call overflows only after its wait in the
+// queue has timed out.
 func TestOverflowWaits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 4, wait: 500ms }")
@@ -156,7 +157,7 @@ func TestOverflowWaits(t *testing.T) {
 	for _, c := range p.Told() {
 		if c.Tier == 1 {
 			overflowed++
-			if c.QueueMS < 400 { // the timer starts a little earlier
+			if c.QueueMS < 400 { // the timer starts slightly earlier
 				t.Errorf("a call overflowed after %v ms", c.QueueMS)
 			}
 		}
@@ -192,8 +193,8 @@ func TestFullQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestSpareTier checks that a tier that is only for failures of the in-house engine does not
-// receive its overflow.
+// TestSpareTier checks that a tier that is used only if the in-house engine is down does not
+// receive overflow.
 func TestSpareTier(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 8, wait: 60s }")
@@ -217,8 +218,8 @@ func TestSpareTier(t *testing.T) {
 	}
 }
 
-// TestHouseFalls stops and restarts the in-house engine under load. No client notices, and the
-// cloud receives calls only in between.
+// TestHouseFalls stops and restarts the in-house engine under load. It checks that no client
+// notices, and that the cloud receives calls only in between.
 func TestHouseFalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 64, wait: 60s }")
@@ -249,7 +250,7 @@ func TestHouseFalls(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
 	overflowed, done := p.cloud.Stats().Requests, p.house.Stats().Completed
 	rig.WaitFor(t, rig.Patience, "only the house works", func() bool {
-		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be a breaker's trial
+		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be a trial of the breaker
 			overflowed, done = n, p.house.Stats().Completed
 		}
 		return p.house.Stats().Completed >= done+20
@@ -258,8 +259,8 @@ func TestHouseFalls(t *testing.T) {
 	clients.Wait()
 }
 
-// TestBusyIsNotDown checks that with `when: down` the client receives a busy engine's refusal,
-// which sends no call to the next tier.
+// TestBusyIsNotDown checks that, with `when: down`, the client receives the refusal of a busy
+// engine, and no call goes to the next tier.
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")

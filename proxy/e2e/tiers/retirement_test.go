@@ -9,9 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetirement checks that every answer of a retiring model, the catalog and the pages have its
-// dates. The model is still served after the dates. If another model answers instead, the answer
-// has only the dates of the requested one.
+// TestRetirement checks that every answer of a retiring model, the catalog and the pages show its
+// dates. The model must still be served after these dates. If another model answers instead, the
+// answer must have only the dates of the requested model.
 func TestRetirement(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The first engine fails calls while its probes succeed.
+// failingConfig has a first engine that fails calls although its probes succeed.
 const failingConfig = `timeouts: { linger: 0s }
 retry: { budget: 0% }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -18,8 +18,8 @@ upstreams:
 `
 
 // TestFailingEngine checks that a later tier or a fallback model answers calls on which an engine
-// fails. This is not a retry and does not need the retry budget. A request with a client's mistake
-// goes to no other engine.
+// fails. This is not a retry and must not need the retry budget. An invalid request must not go to
+// another engine.
 func TestFailingEngine(t *testing.T) {
 	t.Parallel()
 	for name, models := range map[string]string{
@@ -48,8 +48,8 @@ func TestFailingEngine(t *testing.T) {
 	}
 }
 
-// TestFallbackHasOwnLimits checks that a fallback model receives the client's request under its own
-// rules.
+// TestFallbackHasOwnLimits checks that the fallback model's rules, and not the requested model's,
+// apply to a request that the fallback answers.
 func TestFallbackHasOwnLimits(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}, {Record: true}}, Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + `
@@ -67,7 +67,7 @@ models:
 }
 
 // TestFallbackAfterLongWait checks that the fallback also answers a stream that has waited for a
-// slot so long that its client received keep-alives.
+// slot so long that the client has received keep-alives.
 func TestFallbackAfterLongWait(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: `timeouts: { linger: 0s }

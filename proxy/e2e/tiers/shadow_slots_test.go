@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShadowLeavesHalf checks that copies use less than half of an engine's slots, and none while a
-// call waits for the model.
+// TestShadowLeavesHalf checks that copies use less than half of an engine's slots, and no slots
+// while a call waits for the model.
 func TestShadowLeavesHalf(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -60,7 +60,7 @@ func TestShadowWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestShadowIsFree checks that a key's token budget and usage count its calls, not the copies.
+// TestShadowIsFree checks that copies do not count towards the token budget and the usage of a key.
 func TestShadowIsFree(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -68,7 +68,7 @@ func TestShadowIsFree(t *testing.T) {
 		strings.Replace(s.Config, `hash: "{{hash}}" }`, `hash: "{{hash}}", limits: { tokens_per_day: 1000 } }`, 1)
 	p := rig.Start(t, s)
 	used := 0
-	for i := range 2 { // with the copies the usage would be 1,600 or more
+	for i := range 2 { // if copies counted, the usage would be 1,600 or more
 		var a struct {
 			Usage struct {
 				Total int `json:"total_tokens"`
@@ -91,7 +91,7 @@ func TestShadowIsFree(t *testing.T) {
 }
 
 // TestShadowPrefixAffinity checks that the copies of a conversation's turns go to the engine of the
-// other model that has read the conversation's prefix.
+// other model that has the conversation's prefix in its cache.
 func TestShadowPrefixAffinity(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -139,8 +139,8 @@ models:
 	}
 }
 
-// TestShadowIsReloadedAway checks that a copy whose model a reload removes ends only with its
-// client, and that later calls have no copy.
+// TestShadowIsReloadedAway checks that a copy whose model a reload removes continues until the
+// client disconnects, and that later calls are not copied.
 func TestShadowIsReloadedAway(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -165,8 +165,8 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 }
 
-// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, with and without
-// tiers.
+// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, whether or not the
+// model has tiers.
 func TestShadowWakesNoEngine(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {

@@ -14,7 +14,7 @@ import (
 )
 
 // shadowSetup returns a setup whose model "sim" sends copies of a share of its calls to the model
-// "copy" at another engine. more are members of "copy".
+// "copy" at another engine. more contains members of "copy".
 func shadowSetup(share, more string) rig.Setup {
 	return rig.Setup{
 		Engines: []sim.Options{{Slots: 64, Record: true}, {Slots: 64, Record: true}},
@@ -42,7 +42,7 @@ func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
 	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
 }
 
-// generations returns the requests for calls that an engine has received, newest last.
+// generations returns the generation requests that an engine has received, newest last.
 func generations(e *sim.Engine) (all []sim.Request) {
 	for _, r := range e.Recorded() {
 		if r.Method == http.MethodPost {
@@ -52,8 +52,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 	return all
 }
 
-// TestShadow checks that in every dialect the other engine receives the same request as the model's
-// own engine, that its answer is counted, and that neither the client nor its key is affected.
+// TestShadow checks that, in every dialect, the second engine receives the same request as the
+// model's engine and its answer is counted, and that neither the client nor the key is affected.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -85,7 +85,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestShadowIsCompared checks that `penstock canary` compares the copies with the calls.
+// TestShadowIsCompared checks that `penstock canary` compares copies with calls.
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -102,7 +102,7 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// TestShadowShare checks that either all turns of a conversation are copied or none are.
+// TestShadowShare checks that either all turns of a conversation are copied or none.
 func TestShadowShare(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("40%", "")
@@ -132,8 +132,8 @@ func TestShadowShare(t *testing.T) {
 	}
 }
 
-// TestShadowEndsWithItsClient checks that a copy ends when its client disconnects, even if the call
-// is complete except for the client. After a complete answer the copy continues.
+// TestShadowEndsWithItsClient checks that a copy ends when the client disconnects, even if only the
+// client has not yet received the whole answer. After a complete answer, the copy must continue.
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -159,8 +159,8 @@ func TestShadowEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowOutlivesItsCall checks that a slower copy continues after the answer, and ends when the
-// edge drains.
+// TestShadowOutlivesItsCall checks that a slower copy continues after the answer, and that it ends
+// when the edge drains.
 func TestShadowOutlivesItsCall(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -174,8 +174,8 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 }
 
-// TestShadowOutlivesItsClient checks that a client that disconnects right after the complete answer
-// does not end a slower copy.
+// TestShadowOutlivesItsClient checks that a slower copy continues if the client disconnects
+// directly after the complete answer.
 func TestShadowOutlivesItsClient(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -199,8 +199,8 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowTakesFreeSlots checks that a copy uses only free slots and occupies its slot, at a
-// model with a queue and without.
+// TestShadowTakesFreeSlots checks that a copy uses only a free slot and occupies it, at models with
+// and without a queue.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
@@ -263,7 +263,8 @@ func TestShadowUnfit(t *testing.T) {
 	}
 }
 
-// TestShadowRefused checks that an invalid request is not a failure of the copy's engine.
+// TestShadowRefused checks that an invalid request does not count as a failure of the copy's
+// engine.
 func TestShadowRefused(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=400", "status=422"} {
@@ -315,8 +316,8 @@ models:
 	}
 }
 
-// TestShadow_Changed checks that an engine that refuses adjacent turns of one role receives the
-// copy once more with the turns joined, and receives later copies in that form.
+// TestShadow_Changed checks that an engine that refuses adjacent turns with the same role receives
+// the copy again with the turns joined, and that it receives later copies in this form.
 func TestShadow_Changed(t *testing.T) {
 	t.Parallel()
 	setup := shadowSetup("100%", "")

@@ -10,13 +10,12 @@ import (
 )
 
 // These are the cases of Autobahn's fuzzing client for a server without compression, sections 2 to
-// 7. They are rewritten, because the suite itself cannot be installed here. Where the suite expects
-// an echo, these cases expect an answer.
+// 7. They are rewritten, because the suite cannot be installed here. Where the suite expects an echo, these cases expect an answer.
 
 // answered means that the connection stays open.
 const answered = 0
 
-// control returns a close frame's payload.
+// control returns the payload of a close frame.
 func control(code int, reason string) string {
 	return string(binary.BigEndian.AppendUint16(nil, uint16(code))) + reason
 }
@@ -101,8 +100,8 @@ func autobahn() map[string]autobahnCase {
 	return cases
 }
 
-// autobahnCase has the frames that a client sends, the close code that follows, and the frames that
-// the client receives before the close.
+// autobahnCase has the frames that the client sends, the close code that follows, and the frames
+// that the client receives before the close.
 type autobahnCase struct {
 	sent  string
 	code  int
@@ -124,7 +123,7 @@ func fivePieces() string {
 		frame(opContinue, "") + frame(opContinue, probe[10:15]) + frame(fin|opPing, "3") + frame(fin|opContinue, probe[15:])
 }
 
-// TestAutobahn runs each case on its own connection.
+// TestAutobahn runs each case on a separate connection.
 func TestAutobahn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -158,7 +157,7 @@ func TestAutobahn(t *testing.T) {
 					if code != row.code || heard != row.heard {
 						t.Errorf("closed by %d behind %q, want %d behind %q", code, heard, row.code, row.heard)
 					}
-					_ = c.Send(frame(fin|opClose, "")) // the edge waits for it
+					_ = c.Send(frame(fin|opClose, "")) // the edge waits for a close frame
 					if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 						t.Errorf("not closed behind it: %q", rest)
 					}

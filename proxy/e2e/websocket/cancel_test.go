@@ -10,7 +10,7 @@ import (
 )
 
 // TestCancelInATurn checks that a cancel message is refused, because the protocol has no such
-// message, and that the turn continues to its end. Only closing the connection frees the engine.
+// message, and that the turn continues to its end. Only closing the connection stops the engine.
 func TestCancelInATurn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The client in these tests uses no library, so that it can violate RFC 6455, 5.2.
+// The client in these tests does not use a library, so that it can violate RFC 6455, 5.2.
 
 const (
 	opContinue = 0x0
@@ -24,7 +24,7 @@ const (
 	fin        = 0x80
 )
 
-// handshake returns the upgrade request, with further or replaced header lines.
+// handshake returns the upgrade request, with additional or replaced header lines.
 func handshake(p *rig.Local, lines ...string) string {
 	good := []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, line := range lines {
@@ -74,7 +74,7 @@ func (c *raw) next() (op byte, payload string) {
 	return op, payload
 }
 
-// until reads frames up to one whose payload contains text.
+// until reads frames until the payload of one contains text.
 func (c *raw) until(text string) {
 	c.t.Helper()
 	for {
@@ -88,7 +88,7 @@ func (c *raw) until(text string) {
 	}
 }
 
-// closed reads up to the close frame and checks its code.
+// closed reads until the close frame and checks its code.
 func (c *raw) closed(code int) {
 	c.t.Helper()
 	for {
@@ -103,7 +103,7 @@ func (c *raw) closed(code int) {
 
 const hello = `{"type":"response.create","model":"sim","input":"` + rig.Canary + `"}`
 
-// TestFragments checks that a message may be sent in any fragments, with pings and pongs between
+// TestFragments checks that a message may be split into any fragments, with pings and pongs between
 // them.
 func TestFragments(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestFragments(t *testing.T) {
 		all.WriteString(frame(fin|first, rest))
 		_ = c.SetDeadline(time.Now().Add(rig.Patience))
 		text := all.String()
-		for len(text) > 0 { // and the frames in any pieces
+		for len(text) > 0 { // the frames are also sent in random pieces
 			n := min(rapid.IntRange(1, 400).Draw(rt, "written"), len(text))
 			_ = c.Send(text[:n])
 			text = text[n:]
@@ -154,7 +154,7 @@ func TestFragments(t *testing.T) {
 	})
 }
 
-// TestWrongFrames checks that forbidden frames end only their connection, with the right code.
+// TestWrongFrames checks that forbidden frames end only their connection, with the correct code.
 func TestWrongFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -198,15 +198,15 @@ func large(n int) string {
 	return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
 }
 
-// TestLargeMessages checks that a message of the maximum size is accepted, in one piece or in
-// several. A larger one receives an error and ends the connection with 1009, and so does a frame
-// that only announces a larger size.
+// TestLargeMessages checks that a message of the maximum size is accepted, in one frame or in
+// fragments. A larger message, or a frame that only announces a larger size, must receive an error
+// and end the connection with 1009.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
 	const limit = 9 << 20
 	c := dialRaw(t, p)
-	message := large(limit) // its input becomes an item, which is longer
+	message := large(limit) // the edge converts the input to an item, which is longer
 	_ = c.Send(frame(fin|opText, message))
 	c.until(`"model_not_found"`)
 	_ = c.Send(frame(opText, message[:limit/2]) + frame(fin|opContinue, message[limit/2:]))
@@ -223,8 +223,8 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// TestAnnounced checks that a message that announces too large a length is refused before it is
-// received, whichever frame announces the length.
+// TestAnnounced checks that a message that announces a length above the limit is refused before it
+// is received, whichever frame announces the length.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -246,8 +246,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestEmptyFragments checks that a message may have empty pieces, but not without a limit, because
-// a client could otherwise keep the edge busy forever.
+// TestEmptyFragments checks that the number of empty fragments in a message is limited, because a
+// client could otherwise keep the edge busy forever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -260,8 +260,8 @@ func TestEmptyFragments(t *testing.T) {
 	c.closed(1008)
 }
 
-// TestMessageMemory checks that a message without memory receives an error and the connection
-// continues, and that a message that is too large receives a different error.
+// TestMessageMemory checks that a message for which there is no memory receives an error and the
+// connection continues, and that a message that is too large receives a different error.
 func TestMessageMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
@@ -269,7 +269,7 @@ func TestMessageMemory(t *testing.T) {
 	for range 3 {
 		_ = c.Send(frame(fin|opText, large(8<<20)))
 		c.until(`{"type":"error","status":503,"headers":{"Retry-After":"`)
-		if n := p.Metric("penstock_body_memory_bytes"); n > 1<<20 { // a conversation
+		if n := p.Metric("penstock_body_memory_bytes"); n > 1<<20 { // at most the memory of a conversation
 			t.Errorf("%v bytes are held", n)
 		}
 		_ = c.Send(frame(fin|opText, hello))
@@ -285,7 +285,7 @@ func TestSlowMessage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 500ms"})
 	c := dialRaw(t, p)
-	time.Sleep(time.Second) // between messages a client may be silent
+	time.Sleep(time.Second) // a client may be silent between messages
 	_ = c.Send(frame(opText, hello[:10]))
 	c.closed(1008)
 }
@@ -356,8 +356,7 @@ func TestHandshakeWithBody(t *testing.T) {
 	c.Reply("GET").WantStatus(101)
 }
 
-// TestEarlyFrames checks that the edge reads frames that a client sends together with the upgrade
-// request.
+// TestEarlyFrames checks that the edge reads frames that arrive together with the upgrade request.
 func TestEarlyFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -367,8 +366,8 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).until(`"type":"response.completed"`)
 }
 
-// TestFuzzedFrames checks that the edge serves other clients and leaks no resource, whatever frames
-// it receives.
+// TestFuzzedFrames checks that the edge serves other clients and leaks no resources, whatever
+// frames it receives.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestHook checks that a hook decides about each call of a connection, and that the connection
-// continues after a refusal. The hook refuses one text, and rewrites another one.
+// continues after a refusal. The hook refuses one text and rewrites another.
 func TestHook(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

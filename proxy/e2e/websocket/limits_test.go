@@ -47,8 +47,8 @@ func TestLimits_Numbers(t *testing.T) {
 	}
 }
 
-// TestBudgetRefusal checks that the error for a used-up budget has the headers that tell a client
-// that a retry is useless.
+// TestBudgetRefusal checks that the error for a used-up budget contains the headers that tell a
+// client not to retry.
 func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
@@ -83,15 +83,15 @@ func TestRefusedMessagesCount(t *testing.T) {
 	}
 }
 
-// TestMessagesWithoutACallCount checks that response.steer, and response.processed without a
-// response, count as requests of the key.
+// TestMessagesWithoutACallCount checks that response.steer, and a response.processed that does not
+// follow a response, count as requests of the key.
 func TestMessagesWithoutACallCount(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
 	c := dial(t, p)
 	c.create("", "")
 	c.completed()
-	c.say(`{"type":"response.processed"}`) // about the response, so it does not count
+	c.say(`{"type":"response.processed"}`) // follows the response, so it does not count
 	c.say(`{"type":"response.processed"}`)
 	c.say(`{"type":"response.steer","input":"x"}`)
 	if e := c.hear(); e.Type != "response.steer.failed" {
@@ -104,7 +104,8 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 }
 
 // TestMemory checks that a connection's stored conversations count against the memory for bodies,
-// that the least recently used one is dropped first, and that the memory is freed.
+// that the least recently used conversation is dropped first, and that the memory is freed at the
+// end.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 64KiB"})
@@ -130,14 +131,14 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestIdleMemory checks that an idle connection uses only the counted memory. It runs alone because
-// it measures the heap.
+// TestIdleMemory checks that an idle connection uses only the counted memory. It runs alone,
+// because it measures the heap.
 func TestIdleMemory(t *testing.T) {
 	const conns, size = 6, 4 << 20
 	p := start(t, rig.Setup{})
 	heap := func() float64 {
 		runtime.GC()
-		runtime.GC() // frees the pools
+		runtime.GC() // empties the pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc) - p.Metric("penstock_body_memory_bytes")
@@ -158,7 +159,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound checks that calls wait up to the queue's depth, and that a further call is
+// TestQueueBound checks that as many calls as the queue's depth may wait, and that another call is
 // refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
@@ -173,8 +174,9 @@ func TestQueueBound(t *testing.T) {
 }
 
 // TestWaitingMessages checks that the edge decides whether a message may wait before it stores it.
-// A key may have as many waiting messages, over all connections, as concurrent calls. A
-// connection's waiting messages may be no larger than one request.
+// The number of a key's waiting messages, over all connections, is limited to the number of its
+// concurrent calls. The total size of a connection's waiting messages is limited to the size of one
+// request.
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
@@ -195,7 +197,7 @@ func TestWaitingMessages(t *testing.T) {
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
-	again := dial(t, p) // the message no longer counts when the connection has ended
+	again := dial(t, p) // the message no longer counts after the connection has ended
 	again.create("", "")
 	again.create("", "")
 	again.completed()
@@ -239,8 +241,8 @@ func TestWaitingMessages_Share(t *testing.T) {
 	by.completed()
 }
 
-// TestSlowReader checks that a client that does not read stops its engine, and is disconnected
-// after the write timeout.
+// TestSlowReader checks that the engine is stopped for a client that does not read, and that the
+// client is disconnected after the write timeout.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "write: 2s"})
@@ -256,8 +258,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAKey checks that one key may have a quarter of limits.connections. A further
-// connection is refused like a request, until another connection has ended.
+// TestConnectionsOfAKey checks that a key may have at most a quarter of limits.connections. Another
+// connection must be refused, in the same way as a request, until one of them has ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

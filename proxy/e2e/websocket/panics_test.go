@@ -11,8 +11,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanics checks that after a panic at any point of a connection the client receives 1011, or an
-// event for the failed call, and that all resources are released. Other connections continue.
+// TestPanics checks that, after a panic at any point of a connection, the client receives 1011 or
+// an event for the failed call, and that all resources are released. Other connections must
+// continue.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	for point, place := range map[string]string{

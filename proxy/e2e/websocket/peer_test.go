@@ -62,7 +62,7 @@ func dial(t *testing.T, p *rig.Local) *peer {
 	return dialBy(t, p.Edge, nil)
 }
 
-// dialBy connects a client through an HTTP client; nil means the usual one.
+// dialBy connects a client through an HTTP client. If by is nil, it uses the default HTTP client.
 func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
@@ -126,7 +126,7 @@ func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
 		e := c.hear()
-		if e.Type == "error" { // as clients recognize it, with or without a status
+		if e.Type == "error" { // clients recognize an error by its type, with or without a status
 			return e, text
 		}
 		if e.Number != n {
@@ -160,7 +160,7 @@ func (c *peer) refused(status int, code string) event {
 	return e
 }
 
-// closed reads the close of the connection.
+// closed reads the close of the connection and checks the code.
 func (c *peer) closed(code websocket.StatusCode) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)

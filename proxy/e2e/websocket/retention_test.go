@@ -88,7 +88,7 @@ func TestRetention(t *testing.T) {
 	page := p.Fetch("GET", p.Admin+"/status").Body
 	told.WriteString(page + p.MetricsText())
 	p.End()
-	// The client receives back its own names of the lane and of an unknown model.
+	// The client may receive the names that it gave to a lane and to an unknown model.
 	text := strings.NewReplacer(`"stream_id":"`+word+`"`, "", `The model \"`+word+`\" does not exist`, "").Replace(told.String())
 	for where, text := range map[string]string{"an error, the page or the metrics": text, "the log": p.Log.String()} {
 		if i := strings.Index(text, word); i >= 0 {

@@ -16,7 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCertificate checks that a certificate identifies a client without a key in each of its turns.
+// TestCertificate checks that a client certificate can be used instead of a key in each turn of a
+// connection.
 func TestCertificate(t *testing.T) {
 	t.Parallel()
 	authority := selfsigned.NewAuthority(t, "machines")
@@ -44,9 +45,9 @@ func TestCertificate(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
 }
 
-// TestTLS checks that a TLS connection, which stays in the server, behaves like a connection
-// without TLS in these cases: turns, a client that disconnects, an invalid frame, a message that is
-// too large, and a drain.
+// TestTLS checks that a TLS connection behaves like a connection without TLS, although the HTTP
+// server keeps it. The cases are turns, a client that disconnects, an invalid frame, a message that
+// is too large, and a drain.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))

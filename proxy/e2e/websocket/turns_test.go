@@ -35,7 +35,7 @@ func TestCalls(t *testing.T) {
 	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
 		t.Errorf("%v connections have been", n)
 	}
-	_ = c.ws.Close(websocket.StatusNormalClosure, "") // frees its conversation
+	_ = c.ws.Close(websocket.StatusNormalClosure, "") // releases its conversation
 	p.Rest()
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
@@ -101,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept checks that a lane can continue only its last response. A response that failed, or
-// was followed by another one, is no longer stored.
+// TestWhatIsKept checks that a lane can continue only its last response. If a response failed, or
+// another response followed it, it must no longer be stored.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -118,7 +118,7 @@ func TestWhatIsKept(t *testing.T) {
 	if e := c.refused(400, "previous_response_not_found"); e.Error.Param != "previous_response_id" || strings.Contains(e.text, one.Response.ID) {
 		t.Errorf("refusal = %s, want previous_response_id without the id", e.text)
 	}
-	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // without input, as after a warm-up
+	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // has no input, as after a warm-up
 	three, _ := c.completed()
 	if got := roles(chat(t, p.Engines[0])); got != "user assistant user assistant" {
 		t.Errorf("the third turn: %s", got)
@@ -139,8 +139,8 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestLanes checks that calls of all lanes run one after the other, that every event has its lane's
-// id, and that another lane can continue a conversation as a fork.
+// TestLanes checks that the calls of all lanes run one after another, that every event has the id
+// of its lane, and that another lane can fork a conversation.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -189,7 +189,7 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer checks that an answer that is written in pieces is one message.
+// TestLargeAnswer checks that an answer that is written in pieces is still one message.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
@@ -236,8 +236,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestOneEnd checks that an answer that breaks off ends its turn with one event, and that the next
-// turn starts with its own events.
+// TestOneEnd checks that an answer that breaks off ends its turn with a single event, and that the
+// next turn starts with a new sequence of events.
 func TestOneEnd(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -258,7 +258,7 @@ func TestOneEnd(t *testing.T) {
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 				c.create(`"tokens":20`, more)
-				last, text := c.answer() // with events numbered consecutively
+				last, text := c.answer() // answer checks that the events are numbered consecutively
 				if last.Type != "response.failed" || last.Response.Status != "failed" || last.StreamID != lane ||
 					last.Response.Previous != previous || !strings.Contains(last.text, `"code":"`) || text == "" {
 					t.Errorf("%s in lane %q: text %q, then %s; want response.failed after a text", fault, lane, text, last.text)
@@ -275,7 +275,7 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestWarmUp checks that generate: false checks a request and stores its input, without an engine.
+// TestWarmUp checks that generate: false checks a request and stores its input without an engine.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -335,7 +335,7 @@ func TestMessagesWithoutACall(t *testing.T) {
 	c.completed()
 }
 
-// TestOfficialClient checks that the official Go SDK connects, takes turns and reads every event.
+// TestOfficialClient checks that the official Go SDK can connect, run turns and read every event.
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -375,8 +375,8 @@ func TestOfficialClient(t *testing.T) {
 	}
 }
 
-// TestSilence checks that a waiting client receives the same events in each turn as a waiting
-// stream.
+// TestSilence checks that, in each turn, a waiting client receives the same events as a client that
+// waits for a stream.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})
