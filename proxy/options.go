@@ -23,7 +23,7 @@ type Options struct {
 	// InheritedPublic is true if a service manager owns Public's socket. SharedPort is true if
 	// another process may listen on the same ports.
 	InheritedPublic, SharedPort bool
-	// Guard catches panics. If it is nil, the edge creates its own guard.
+	// Guard catches panics. If it is nil, the edge creates a guard.
 	Guard *guard.Guard
 	// Hurry shortens a running drain when it is closed. It may be nil.
 	Hurry <-chan struct{}

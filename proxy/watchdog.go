@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// stayWatched sends requests to the public listener. After each response it notifies the service
+// stayWatched sends requests to the public listener. After each response, it notifies the service
 // manager's watchdog. The service manager therefore restarts a process that runs but does not
 // respond to clients.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {

@@ -16,7 +16,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// servedAs returns the serial number of a listener's certificate.
 func servedAs(t *testing.T, address string) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the serial number is needed

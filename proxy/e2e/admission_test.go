@@ -574,7 +574,6 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// anonymous removes ids and times, which differ between answers.
 func anonymous(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {

@@ -23,7 +23,6 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
 }
 
-// failing is a request that fails at the healthy engine.
 const failing = `"sim":{"fault":"status=500"}`
 
 // TestOneClientLeavesTheEngineToOthers checks that other clients are served, whatever the engine

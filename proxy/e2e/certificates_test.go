@@ -13,7 +13,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// certificateClient returns a client that presents a certificate.
 func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client {
 	client := rig.NewClient(t)
 	if certificate != nil {

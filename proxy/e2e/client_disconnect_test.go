@@ -17,7 +17,6 @@ import (
 // freedWithin is how long after a client's disconnect the engine may stay busy.
 var freedWithin = 100*time.Millisecond + rig.Slack
 
-// disconnects are the ways in which a client disconnects.
 var disconnects = []struct {
 	name string
 	do   func(*rig.Raw)
@@ -198,7 +197,6 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// slowReader connects with a small receive buffer.
 func (p *penstock) slowReader() *rig.Raw {
 	c := p.Dial()
 	_ = c.Conn.(*net.TCPConn).SetReadBuffer(256 << 10)

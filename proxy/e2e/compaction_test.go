@@ -28,7 +28,6 @@ func withSeal(keys, more string) rig.Setup {
 	}
 }
 
-// compacted returns the blob in an answer's only item.
 func compacted(t *testing.T, response string) string {
 	t.Helper()
 	var r struct {
@@ -43,7 +42,6 @@ func compacted(t *testing.T, response string) string {
 	return r.Output[0].Content
 }
 
-// afterwards returns a request that continues after a compaction.
 func afterwards(model, blob string) string {
 	return `{"model":"` + model + `","input":[{"role":"user","content":"Kept"},{"type":"compaction","encrypted_content":"` + blob + `"},{"role":"user","content":"Go on"}]}`
 }

@@ -14,7 +14,6 @@ import (
 
 // These tests check the live catalog: capacity, readiness, visibility by key, and caching.
 
-// room is the contract's capacity object.
 type room struct {
 	slots
 	Unit       string           `json:"unit"`
@@ -29,7 +28,6 @@ type slots struct {
 	Utilization float64 `json:"utilization_percent"`
 }
 
-// room reads the capacity of the model "sim".
 func (p *penstock) room() (c room, ready bool) {
 	p.T.Helper()
 	r := p.Get("/v1/models/sim").WantStatus(200)

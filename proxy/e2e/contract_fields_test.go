@@ -10,13 +10,11 @@ import (
 
 // This file has the contract's tables of request fields.
 
-// chatOf returns a chat request with the given messages.
 func chatOf(messages string) string { return `{"model":"sim","messages":[` + messages + `]}` }
 
 // oneMessage returns a chat request with one user message that has these additional members.
 func oneMessage(members string) string { return chatOf(`{"role":"user",` + members + `}`) }
 
-// part returns a chat request with one content part.
 func part(p string) string { return oneMessage(`"content":[` + p + `]`) }
 
 // replay returns a chat request whose second message is an assistant message with the given

@@ -78,7 +78,6 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// fullModel sets every model member that the catalog publishes.
 const fullModel = `aliases: [nick, "org/*"], name: Sim One, owned_by: acme, task: chatting, created: 1700000000, context_length: 32768,
     max_output_length: 4096, capacity_tpm: 1000000, input_modalities: [text, image], output_modalities: [text],
     modality_context_lengths: { image: 8192 }, supported_features: [tools, structured_outputs, reasoning],
@@ -96,7 +95,6 @@ const otherKinds = `- { id: hears, kind: audio-transcription, deployments: [{ up
 - { id: vendor/family/model, deployments: [{ upstream: up-0, served: sim }] }
 `
 
-// body returns the chat request of a row.
 func (p *penstock) body(request string) string {
 	if strings.HasPrefix(request, "{") {
 		return request
@@ -153,7 +151,6 @@ func show(s *string) string {
 	return *s
 }
 
-// errorRecord parses an error without checking it.
 func errorRecord(r *rig.Reply) *rig.APIError {
 	r.T.Helper()
 	var e struct {
@@ -209,7 +206,6 @@ func (p *penstock) entry(id string) map[string]any {
 	return m
 }
 
-// list is the catalog.
 type list struct {
 	Object string
 	Data   []struct {
@@ -226,7 +222,6 @@ func (l *list) ids() []string {
 	return ids
 }
 
-// list reads the catalog with the given header lines added.
 func (p *penstock) list(header ...string) *list {
 	p.T.Helper()
 	r := p.Get("/v1/models", header...).WantStatus(200)

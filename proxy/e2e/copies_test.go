@@ -20,7 +20,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// copyOf is the copy of a call at a sink.
 type copyOf struct {
 	Hook, Key, Model, Endpoint, Outcome, Code string
 	RequestID                                 string `json:"request_id"`
@@ -35,7 +34,6 @@ type copyOf struct {
 	}
 }
 
-// copySink collects copies.
 type copySink struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -66,7 +64,6 @@ func copiesIn(t testing.TB, text string) (all []copyOf) {
 	return all
 }
 
-// newCopySink starts a sink and returns its URL.
 func newCopySink(t testing.TB) (*copySink, string) {
 	s := &copySink{t: t}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -86,12 +83,11 @@ func (s *copySink) next(n int) copyOf {
 
 const copiesMetric = "penstock_hook_copies_total"
 
-// copied returns how many copies had a result.
 func copied(e *rig.Edge, result string) float64 {
 	return e.Metric(copiesMetric, `hook="archive"`, `result="`+result+`"`)
 }
 
-// copiesTo returns the setting for a sink, with further members.
+// copiesTo returns the setting for a sink with additional members.
 func copiesTo(after, more string) string {
 	return `hooks: [{ name: archive, after: "` + after + `", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }

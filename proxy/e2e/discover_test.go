@@ -12,7 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discovers returns a setup with an Ollama and two vLLMs, whose lists are read every 200 ms.
+// discovers returns a setup with an Ollama and two vLLMs. The edge reads their model lists every
+// 200 ms.
 func discovers(more string) rig.Setup {
 	const probe = "probe: { interval: 200ms, timeout: 15s }"
 	return rig.Setup{

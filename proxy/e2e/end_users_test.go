@@ -23,7 +23,6 @@ const endUserCanary = "ZQENDUSERCANARYQZ"
 
 const endUserSecret = "a-secret-for-the-hashes-of-end-users"
 
-// endUserName returns the hashed name of an end user.
 func endUserName(id string) string {
 	mac := hmac.New(sha256.New, []byte(endUserSecret))
 	mac.Write([]byte(id))

@@ -33,7 +33,6 @@ var facts = map[string]struct {
 	"whisper": {}, "whisper-openai": {}, "speaches": {models: "Systran/faster-whisper-small"}, "kokoro": {models: "tts-1 tts-1-hd kokoro"},
 }
 
-// detectEngine returns what `penstock doctor` detects.
 func detectEngine(t *testing.T, e *sim.Engine) engine.Detection {
 	t.Helper()
 	profiles, err := engine.LoadProfiles(nil)
@@ -115,7 +114,6 @@ func TestEngines_Load(t *testing.T) {
 	}
 }
 
-// textEngines are the profiles that support chat.
 var textEngines = []string{"vllm", "vllm-omni", "openai", "llamacpp", "llamacpp-router", "sglang", "ollama", "tgi", "trtllm", "lmstudio"}
 
 // TestEngines_Text checks that the answer of every chat engine is the same in three dialects.
@@ -257,7 +255,7 @@ models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: SERVED }] }
   - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: SERVED }] }
 `
-	models := map[string][]string{"vllm": {"org/whisper"}} // the other engines have their own names
+	models := map[string][]string{"vllm": {"org/whisper"}} // the other engines use different names
 	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro", "vllm": "org/whisper"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -182,7 +182,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	var shown strings.Builder
 	see := func(r *rig.Reply) {
 		if r.Status != 200 { // a valid answer may repeat the prompt
-			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the client's own word
+			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the word comes from the client
 		}
 		for name, values := range r.Header {
 			fmt.Fprintln(&shown, name, values)

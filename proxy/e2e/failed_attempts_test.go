@@ -27,7 +27,6 @@ type callLine struct {
 	FailedAttempts []failedAttempt `json:"failed_attempts"`
 }
 
-// lastCallLine returns the access line of the last call.
 func lastCallLine(p *rig.Local) (last callLine) {
 	p.LastCall() // waits until every call has its line
 	for line := range strings.Lines(p.Log.String()) {

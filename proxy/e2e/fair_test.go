@@ -10,7 +10,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// until calls f repeatedly until over is closed.
 func until(over <-chan struct{}, f func()) {
 	for {
 		select {

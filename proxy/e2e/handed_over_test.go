@@ -34,7 +34,6 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 	return rig.Setup{Engines: rig.Two(), Config: config, Forgets: true}
 }
 
-// drained drains the first engine.
 func drained(p *penstock) {
 	if status := p.mode("up-0", "drain", rig.AdminToken); status != 303 {
 		p.T.Errorf("drain = %d, want 303", status)

@@ -94,7 +94,6 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 	},
 }
 
-// parsed returns controls as a map.
 func parsed(controls string) (m map[string]any) {
 	if err := json.Unmarshal([]byte("{"+controls+"}"), &m); err != nil {
 		panic(err)

@@ -15,10 +15,8 @@ import (
 //	r.WantStatus(200)
 //	p.Engines[0].Stats()                    // the requests that the engine has received
 
-// penstock is an edge under test with its engines.
 type penstock struct{ *rig.Local }
 
-// start runs engines and an edge until the test ends.
 func start(t testing.TB, s rig.Setup) *penstock {
 	t.Helper()
 	return &penstock{rig.Start(t, s)}

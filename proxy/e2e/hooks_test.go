@@ -22,7 +22,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// hookServer is a hook whose answers the test sets.
 type hookServer struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -30,7 +29,6 @@ type hookServer struct {
 	answer http.HandlerFunc
 }
 
-// hookQuestion is the hook's request about a call.
 type hookQuestion struct {
 	Version      int             `json:"version"`
 	Hook         string          `json:"hook"`
@@ -77,7 +75,6 @@ func (h *hookServer) says(answer string) {
 	h.does(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) })
 }
 
-// rewrites makes the hook replace a text in bodies.
 func (h *hookServer) rewrites(old, with string) {
 	h.does(func(w http.ResponseWriter, _ *http.Request) {
 		q := h.last()
@@ -97,7 +94,7 @@ func (h *hookServer) times() int {
 	return len(h.asked)
 }
 
-// in returns the setting for this hook, with further members.
+// in returns the setting for this hook with additional members.
 func (h *hookServer) in(more string) string {
 	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }

@@ -211,12 +211,10 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// forTests reports whether a package exists only for tests.
 func forTests(name string) bool {
 	return matches("proxy/e2e/... config/testkit/... proxy/request/internal/calltest", name)
 }
 
-// matches reports whether list contains imp.
 func matches(list, imp string) bool {
 	for _, entry := range strings.Fields(list) {
 		prefix, tree := strings.CutSuffix(entry, "...")

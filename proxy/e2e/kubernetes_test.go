@@ -55,7 +55,6 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 	return c
 }
 
-// pod returns the pod of engine i.
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
 	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)

@@ -21,7 +21,6 @@ import (
 // ledgerMetrics is the prefix of the metrics that exist only if the edge has a ledger.
 const ledgerMetrics = "penstock_ledger_"
 
-// usageOf reads the usage report of an edge.
 func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(e.Fetch("GET", e.Admin+"/-/usage").WantStatus(200).Body), &r); err != nil {

@@ -125,7 +125,7 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 	}
 }
 
-// TestMaxTokens_Misjudged checks that the engine's own count decides if the edge underestimates a
+// TestMaxTokens_Misjudged checks that the engine's count decides if the edge underestimates a
 // prompt. The edge must send a second request. The client must not notice it, and it must not use
 // the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {

@@ -37,7 +37,6 @@ func say(text, controls string) anthropic.MessageNewParams {
 	}
 }
 
-// streamed requests a stream and assembles it.
 func streamed(t testing.TB, c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
 	t.Helper()
 	s := c.Messages.NewStreaming(context.Background(), params)
@@ -296,7 +295,6 @@ func TestMessages_SystemInPlace(t *testing.T) {
 	}
 }
 
-// sent returns the last request that an engine received.
 func (p *penstock) sent(engine int) (path, body string) {
 	r := p.Engines[engine].Stats().LastRequest
 	return r.Target, string(r.Body)

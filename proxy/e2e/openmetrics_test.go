@@ -99,7 +99,6 @@ func lintOpenMetrics(page string) (problems []string) {
 	return problems
 }
 
-// tell records one line of metadata.
 func (f *openMetricsFamily) tell(what, name, told string, bad func(format string, args ...any)) {
 	into := map[string]*string{"TYPE": &f.kind, "UNIT": &f.unit, "HELP": &f.help}[what]
 	switch {

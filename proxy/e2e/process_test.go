@@ -150,7 +150,6 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// openProcessStream opens a stream on a running program.
 func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	t.Helper()
 	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))

@@ -101,7 +101,7 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
 // terminate stops the engine as a service manager does. It sends SIGTERM repeatedly, because
-// llama.cpp waits for its streams after the first. After a while it kills the engine.
+// llama.cpp waits for its streams after the first. After a while, it kills the engine.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		e.signal(syscall.SIGTERM)

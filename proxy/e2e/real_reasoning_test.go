@@ -184,9 +184,9 @@ func (c *turns) responses(sealed bool) object {
 	return c.edge("/v1/responses", body)
 }
 
-// TestRealReasoningInPlace checks that, in every dialect, the template in llama.cpp puts the first
-// turn's reasoning at the same position as for a direct client, and that the same number of tokens
-// of the second prompt is cached.
+// TestRealReasoningInPlace checks llama.cpp with its template in every dialect. The first turn's
+// reasoning must be at the same position in the prompt as for a direct client, and as many tokens
+// of the second prompt must be cached.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
 	// The template of the model shows only the last message's reasoning. Other templates show the

@@ -86,7 +86,7 @@ func tryRealEngine(t *testing.T, port int, what string, args ...string) (*realEn
 	e := &realEngine{t: t, cmd: exec.Command("bash", line...), port: port, out: new(rig.Buffer), done: make(chan struct{})}
 	e.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.out
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the script and its children are killed together
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // kills the script together with its children
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client may receive its own word
+		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client may receive the word back
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())

@@ -24,7 +24,7 @@ func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
 }
 
-// stallRigOf is like stallRig, but for the given setup.
+// stallRigOf is like stallRig, but uses the given setup.
 func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	fastset.LeaveOut(t, "stalls of ten seconds and more")
 	t.Parallel()

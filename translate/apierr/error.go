@@ -131,7 +131,7 @@ func (q *Quota) whose() string {
 	return "The key's budget"
 }
 
-// Overflow holds the sizes of a request that is too long.
+// Overflow contains the sizes of a request that is too long.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0 if the engine's message has no number
 	Answer      int  // tokens requested for the answer, if the prompt itself fits, and otherwise 0

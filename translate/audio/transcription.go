@@ -31,7 +31,6 @@ const (
 	fieldStream
 )
 
-// formFields lists the fields that may occur only once.
 var formFields = []string{
 	fieldModel:       "model",
 	fieldFile:        "file",

@@ -14,24 +14,19 @@ const (
 	leastBody = `"model":"m",` + hello
 )
 
-// bodyWith returns a minimal body with one more member.
 func bodyWith(s string) string { return `{` + leastBody + `,` + s + `}` }
 
-// bodyOf returns a body with one message.
 func bodyOf(s string) string { return `{"model":"m","messages":[` + s + `]}` }
 
 // partBody returns a body whose only message has one content part.
 func partBody(s string) string { return bodyOf(`{"role":"user","content":[` + s + `]}`) }
 
-// callBody returns a body with one tool call.
 func callBody(s string) string {
 	return bodyOf(`{"role":"user","content":"Hi"},{"role":"assistant","content":null,"tool_calls":[` + s + `]}`)
 }
 
-// toolBody returns a body with one tool definition.
 func toolBody(s string) string { return bodyWith(`"tools":[` + s + `]`) }
 
-// functionBody returns a body with one function definition.
 func functionBody(s string) string { return toolBody(`{"type":"function","function":{` + s + `}}`) }
 
 // contractRows lists the contract's table rows and rules about chat. TestRequestRules must have an
@@ -402,7 +397,6 @@ func TestRequestRules(t *testing.T) {
 	}
 }
 
-// requireInvalid checks that err is a 400, and returns it.
 func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 	t.Helper()
 	var e *apierr.Error

@@ -11,7 +11,6 @@ import (
 	"penstock/translate/apierr"
 )
 
-// webpURL is a lossless WebP of one pixel.
 const webpURL = "data:image/webp;base64,UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA=="
 
 func jpegOf(tb testing.TB, w, h int) []byte {

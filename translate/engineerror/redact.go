@@ -174,7 +174,7 @@ func keyAt(s string) int {
 	return 0
 }
 
-// keyLength does not count trailing full stops.
+// keyLength returns the length of the key at the start of s, without trailing full stops.
 func keyLength(s string) int {
 	n := 0
 	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
@@ -215,7 +215,8 @@ func (e *Error) RedactSecret(secret string) {
 // model names, so they are not redacted.
 var privateDomains = []string{".local", ".internal", ".lan", ".svc", ".corp", ".intra", ".intranet", ".localdomain", ".home.arpa"}
 
-// isPrivateHost ignores quotation marks and punctuation around w.
+// isPrivateHost reports whether w is a host name in a private network. It ignores quotation marks
+// and punctuation around w.
 func isPrivateHost(w string) bool {
 	name := strings.ToLower(strings.Trim(w, `.:!?'"`))
 	for _, end := range privateDomains {

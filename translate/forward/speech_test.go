@@ -16,7 +16,6 @@ import (
 	"penstock/translate/sse"
 )
 
-// speechStream returns a Stream for speech.
 func speechStream() *Stream {
 	s := new(Stream)
 	s.Reset("public", 0)

@@ -30,7 +30,8 @@ const (
 // embed_dtype and endianness (vLLM), embedding_type and embedding_types (Jina, Cohere).
 var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
 
-// vectorForm returns VectorsAsSent for elements other than float32.
+// vectorForm returns the format that the client requested. For elements other than float32, it
+// returns VectorsAsSent.
 func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	elements := make([]jsonx.Value, len(elementMembers))
 	if err := r.Fields(elementMembers, elements); err != nil {

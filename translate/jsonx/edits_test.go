@@ -182,7 +182,6 @@ func grown(v Value, all map[int32]*branch) *branch {
 	return b
 }
 
-// render writes b in compact form.
 func (b *branch) render(dst []byte) []byte {
 	dst = append(dst, b.name...)
 	if b.set || b.kind < Array {

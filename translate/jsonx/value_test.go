@@ -140,7 +140,6 @@ func TestFloat(t *testing.T) {
 	}
 }
 
-// chatNames is a typical list of names for Fields.
 var chatNames = []string{
 	"model", "messages", "stream", "stream_options", "temperature", "top_p", "max_tokens", "max_completion_tokens", "tools",
 	"tool_choice", "parallel_tool_calls", "response_format", "stop", "seed", "n", "user", "metadata", "logit_bias", "logprobs",

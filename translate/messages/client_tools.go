@@ -68,7 +68,6 @@ var clientTools = [...]clientTool{
 	},
 }
 
-// commands returns the property that selects a tool's command.
 func commands(words ...string) string {
 	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
 }

@@ -16,7 +16,6 @@ import (
 	"penstock/translate/sse"
 )
 
-// through passes src through s until the stream ends.
 func through(s *Stream, e *echo, src io.Reader) []byte {
 	e.reset(s)
 	r := sse.NewReader(src, 1<<20)

@@ -62,7 +62,6 @@ func streamed(t *testing.T, e *echo, chunks ...string) []byte {
 	return out
 }
 
-// blocksOf returns the blocks of a message, as maps.
 func blocksOf(t *testing.T, whole []byte) []map[string]any {
 	t.Helper()
 	var m struct{ Content []map[string]any }
@@ -275,7 +274,6 @@ func TestAppliedEdits(t *testing.T) {
 	}
 }
 
-// answerTo returns the client's answer to a whole completion.
 func answerTo(e *echo, completion []byte) ([]byte, error) {
 	var c answer.Completion
 	if err := c.Parse(completion); err != nil {

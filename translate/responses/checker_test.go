@@ -17,7 +17,6 @@ import (
 // dialect: the required members, their types, and the order of events. It does not use code from
 // the package.
 
-// checker collects the problems that it finds.
 type checker struct{ problems []string }
 
 func (c *checker) failf(format string, args ...any) {
@@ -129,7 +128,7 @@ func (c *checker) object(at string, v any, want shape, optional ...string) map[s
 	return m
 }
 
-// All codes that may occur in events.
+// eventCodes accepts all error codes that may occur in events.
 var eventCodes = exactly("server_error", "rate_limit_exceeded", "invalid_prompt", "invalid_image", "image_too_large")
 
 var responseShape = shape{
@@ -143,7 +142,6 @@ var responseShape = shape{
 	"safety_identifier": orNull(aString), "prompt_cache_key": null,
 }
 
-// response checks a response object and returns its status.
 func (c *checker) response(v any) (status string) {
 	m := c.object("response", v, responseShape)
 	if len(c.problems) > 0 {
@@ -222,7 +220,6 @@ func (c *checker) usage(v any) {
 
 var statuses = exactly("in_progress", "completed", "incomplete")
 
-// item checks an output item and returns its status.
 func (c *checker) item(at string, v any) string {
 	m, _ := v.(map[string]any)
 	switch m["type"] {
@@ -274,7 +271,6 @@ func emptyArray(v any) string {
 	return ""
 }
 
-// checkResponse checks a whole answer.
 func checkResponse(t *testing.T, out []byte) {
 	t.Helper()
 	var c checker
@@ -287,7 +283,6 @@ func checkResponse(t *testing.T, out []byte) {
 	c.report(t, out)
 }
 
-// event is one event of a client's stream.
 type event struct {
 	name string
 	data map[string]any

@@ -19,7 +19,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// translated holds the translation of a request.
+// translated contains the translation of a request.
 type translated struct {
 	body   []byte
 	chat   chat.Request
@@ -166,7 +166,6 @@ func testError(err error) *apierr.Error {
 	return apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed.")
 }
 
-// assemble makes a whole completion from an engine's stream.
 func assemble(src io.Reader, strip bool) ([]byte, error) {
 	var as answer.Assembler
 	r := sse.NewReader(src, 8<<20)

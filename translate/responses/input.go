@@ -267,7 +267,6 @@ func textOf(p *[partCount]jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// lineEnd joins texts in a JSON string.
 const lineEnd = `\n`
 
 // appendText appends the text of a string or of parts. It separates parts with line ends.

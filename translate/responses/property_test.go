@@ -42,7 +42,6 @@ func (c *drawnConversation) arguments() string {
 	return said
 }
 
-// content draws a string or parts, with images if allowed.
 func (c *drawnConversation) content(kind string, images bool) string {
 	if rapid.Bool().Draw(c.T, "string") {
 		return c.text("content")
@@ -89,7 +88,6 @@ func (c *drawnConversation) turn() {
 	}
 }
 
-// body returns the request so far.
 func (c *drawnConversation) body() []byte {
 	return []byte(`{"model":"m","instructions":"Be brief.","tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"namespace","name":"s","tools":[{"type":"function","name":"f"}]},{"type":"function","name":"a"}],"input":[` +
 		strings.Join(c.items, ",\n ") + `]}`)

@@ -17,7 +17,6 @@ const sentinel = "HIDDEN"
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("model")
 
-// includes is a request for sealed reasoning.
 const includes = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
 
 // sealing returns a stream for an answer with sealed reasoning.
@@ -48,7 +47,6 @@ data: [DONE]
 
 `
 
-// itemsOf returns the output items of a response object.
 func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
 	t.Helper()
 	var r struct{ Output []map[string]any }

@@ -21,7 +21,7 @@ func (e Event) Blank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
-// Offsets in fields count from the start of the event.
+// fields contains the fields of the current event. Offsets count from the start of the event.
 type fields struct {
 	nameStart, nameEnd int
 	name               []byte // the name, if it had to be copied out of the event

@@ -76,7 +76,6 @@ func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Progr
 	return orders, other
 }
 
-// challenges returns the address at which an edge answers HTTP-01.
 func challenges(t *testing.T, p *rig.Program) (at string) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the log names the listener", func() bool {

@@ -17,7 +17,6 @@ import (
 // top is the path from this package to the top of the repository.
 const top = "../../.."
 
-// block is a block of code in a document.
 type block struct {
 	doc    string // its path from the top
 	line   int    // of its first line
@@ -47,7 +46,6 @@ func documents(t *testing.T) (paths []string) {
 	return paths
 }
 
-// read returns a document's text.
 func read(t *testing.T, doc string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(top, doc))
@@ -57,7 +55,6 @@ func read(t *testing.T, doc string) string {
 	return string(text)
 }
 
-// blocksOf returns the blocks of a document, in order.
 func blocksOf(t *testing.T, doc string) (blocks []block) {
 	t.Helper()
 	var open *block

@@ -55,7 +55,6 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// panel is a panel of the dashboard.
 type panel struct {
 	Title   string
 	Type    string

@@ -51,7 +51,6 @@ func TestReferenceMetrics(t *testing.T) {
 			"alert rules for them are in [.deploy/](../../../.deploy/README.md).", b.String())
 }
 
-// logFields explains the fields of an access line.
 var logFields = map[string]string{
 	"request_id": "The id that the client gets as `x-request-id`.", "key": "Id of the key, or of the caller with a token.",
 	"dialect": "chat, messages, responses and so on.", "model": "The model's id, whatever alias was asked for.",
@@ -90,7 +89,6 @@ var acmeFields = map[string]string{
 	"next_try_in_s": "Seconds until it is tried again.",
 }
 
-// attemptFields explains the fields of a failed attempt.
 var attemptFields = map[string]string{
 	"upstream": "The upstream that was asked.", "cause": "Why the attempt failed, one of the [causes](#causes).",
 	"engine_status": "The HTTP status of the engine's answer; only if it answered.",
@@ -100,7 +98,6 @@ var attemptFields = map[string]string{
 
 var attemptField = regexp.MustCompile(`o\.Add\w+\("(\w+)"`)
 
-// failedLineFields explains the fields of a line "upstream failed".
 var failedLineFields = map[string]string{
 	"request_id": "That of the call.", "upstream": "The upstream that was asked last.", "code": "The [error's code](errors.md).",
 	"cause": "One of the [causes](#causes); empty if no engine was asked, because the request had cost two of them before.", "engine_status": "The HTTP status of the engine's answer; 0 if it did not answer.",
@@ -561,7 +558,6 @@ func wantFormat(t *testing.T, name, help string) {
 
 var commandLine = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*)(?:  .*)?$`)
 
-// commandNames returns the commands in the program's help.
 func commandNames(help string) (names []string) {
 	_, list, _ := strings.Cut(help, "\nCommands:\n")
 	list, _, _ = strings.Cut(list, "\n\n")

@@ -82,7 +82,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// build is the command that builds the program.
 var build = regexp.MustCompile(`(?m)^.*go build -o penstock .*$`)
 
 // loadTest matches a command that exits with 98 if the machine was too busy for a valid result.
@@ -112,7 +111,6 @@ func writeBlocks(t *testing.T, script *strings.Builder, blocks []block) (any boo
 	return any
 }
 
-// runInNetwork runs a script. The script must succeed.
 func runInNetwork(t *testing.T, script string) {
 	program, err := os.Executable()
 	if err != nil {

@@ -33,7 +33,7 @@ func TestReferenceSettings(t *testing.T) {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		fmt.Fprintf(&b, "## %s\n\n", name)
-		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // settings below a list have their own rows
+		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // settings below a list have separate rows
 			fmt.Fprintf(&b, "%s\n\n", s.Description)
 		}
 		b.WriteString(row("setting", "value", "default", "meaning") + "| --- | --- | --- | --- |\n")
@@ -82,7 +82,6 @@ var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 // ClientCA.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
-// kinds describes the allowed forms of a value.
 func kinds(s *schema) (words []string) {
 	add := func(word string) {
 		if !slices.Contains(words, word) {

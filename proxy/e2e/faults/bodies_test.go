@@ -227,7 +227,6 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	})
 }
 
-// zeros is an endless body.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

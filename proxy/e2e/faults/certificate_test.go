@@ -15,7 +15,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// pemPair returns a self-signed certificate for name and its key.
 func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	t.Helper()
 	return selfsigned.Pair(t, name, time.Now().Add(-48*time.Hour), notAfter)

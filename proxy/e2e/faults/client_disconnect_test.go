@@ -15,7 +15,6 @@ import (
 
 // These tests cover rows 33 to 37: clients that disconnect, stop reading, or read slowly.
 
-// goodbyes are the ways to disconnect.
 var goodbyes = []struct {
 	name string
 	say  func(*rig.Raw)
@@ -272,10 +271,8 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// longWinded is an engine whose answers may have any length.
 var longWinded = []sim.Options{{MaxModelLen: 1 << 30}}
 
-// long returns a request for a number of tokens.
 func long(w rig.Way, tokens int) string {
 	n := strconv.Itoa(tokens)
 	return strings.Replace(w.Body("sim", rig.Prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)

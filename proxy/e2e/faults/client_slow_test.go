@@ -215,7 +215,6 @@ func formStart(model string) string {
 		"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\n"
 }
 
-// postForm sends a form with the boundary B.
 func (e *edge) postForm(path, form string) *rig.Reply {
 	e.T.Helper()
 	c := e.Dial()

@@ -373,7 +373,8 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 	return m, addrs
 }
 
-// LISTEN_PID must be the program's own process id, which only a shell can set.
+// run starts the program as the manager does. LISTEN_PID must be the program's process id, which
+// only a shell can set.
 func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
@@ -400,7 +401,6 @@ func (m *manager) hears(part string, atLeast int) int {
 	return n
 }
 
-// catchUp returns once all earlier notifications have been read.
 func (m *manager) catchUp() {
 	m.t.Helper()
 	m.marks++

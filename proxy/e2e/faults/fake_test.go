@@ -57,7 +57,6 @@ func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	return "http://" + ln.Addr().String()
 }
 
-// serveOn is like listen on an existing listener.
 func serveOn(t testing.TB, ln net.Listener, serve func(net.Conn)) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -120,7 +119,6 @@ func (f *fakeEngine) seen() (calls, closed int) {
 	return f.calls, f.closed
 }
 
-// send writes text unchanged.
 func (c *fakeCall) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
 // head writes the head of a successful answer. A negative length means chunked.

@@ -14,7 +14,6 @@ import (
 
 // These tests cover rows 41 to 45: where a request ends, and what follows it.
 
-// badRequest is the refusal of malformed HTTP.
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
 // answers sends text, closes the client's sending side, and returns all bytes that it receives.
@@ -403,5 +402,4 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 	}
 }
 
-// statusLine matches the start of an answer.
 var statusLine = regexp.MustCompile(`HTTP/1\.1 \d\d\d `)

@@ -10,10 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edge is the program under test.
 type edge struct{ *rig.Program }
 
-// start runs engines and the program until the test ends.
 func start(t testing.TB, s rig.Setup) *edge {
 	t.Helper()
 	return &edge{rig.Launch(t, s)}

@@ -12,7 +12,6 @@ import (
 // These tests cover rows 43 and 46 at the start and the end of a head: its exact size, and bytes
 // before its first line.
 
-// headLimit is limits.header of these edges, in bytes.
 const headLimit = 2048
 
 // headTooLarge is the refusal of a head that exceeds headLimit.
@@ -25,7 +24,6 @@ func sizedHead(n int, first string, lines ...string) string {
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
 }
 
-// inPieces lists different ways to send a text.
 var inPieces = map[string]func(c *rig.Raw, text string){
 	"whole": func(c *rig.Raw, text string) { _ = c.Send(text) },
 	"bytes": func(c *rig.Raw, text string) { c.Drip(text, 0) },

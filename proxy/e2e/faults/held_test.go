@@ -88,7 +88,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	if each > 33<<10 && !raced.On {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
-	e.Ask(rig.Chat, "").Text(rig.Chat) // another client is served in the meantime
+	e.Ask(rig.Chat, "").Text(rig.Chat) // meanwhile another client is served
 	let()
 	inParallel(streams, func(i int) {
 		if held[i] == nil {

@@ -198,7 +198,6 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	}
 }
 
-// orStatus sends a request and returns the answer's status.
 func orStatus(c *rig.Raw, text string) (int, error) {
 	defer c.Close()
 	if err := c.Send(text); err != nil {
@@ -238,8 +237,8 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Setup.Untidy = false
 }
 
-// TestFault81_TwoEdges checks that each edge has its own limits, so that two edges in front of one
-// engine admit twice as much. The engine's 429 is passed on.
+// TestFault81_TwoEdges checks that each edge has separate limits, so that two edges in front of one
+// engine admit twice as many calls, and that the engine's 429 is passed on.
 func TestFault81_TwoEdges(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 2"})

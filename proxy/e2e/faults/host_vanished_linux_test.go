@@ -73,7 +73,7 @@ func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{
 		"silent": "commit_after: 1s, keepalive: 500ms",
-		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // unstreamed answers have begun with white space
+		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // white space has been sent before the unstreamed answers
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

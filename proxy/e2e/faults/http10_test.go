@@ -14,7 +14,6 @@ import (
 // These tests cover row 50: HTTP/1.0 clients, such as nginx with proxy_pass but no
 // proxy_http_version.
 
-// oldClient converts an HTTP/1.1 request to HTTP/1.0.
 func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
 
 func TestFault50_HTTP10(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 // endless makes the simulator send an answer that lasts until one side disconnects.
 const endless = `"tokens":100000,"delay_ms":20`
 
-// hold opens n streams that last until release is called, and waits until all have begun.
+// hold opens n streams that last until release is called, and waits until all have started.
 func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	e.T.Helper()
 	var all []*rig.Stream
@@ -107,7 +107,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 	})
 }
 
-// TestFault81_TwoProxies checks that each proxy has its own limits, as documented.
+// TestFault81_TwoProxies checks that each proxy has separate limits, as documented.
 func TestFault81_TwoProxies(t *testing.T) {
 	t.Parallel()
 	first := start(t, rig.Setup{Upstream: "concurrency: 2", Engines: []sim.Options{{Slots: 8}}})
@@ -276,13 +276,11 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	})
 }
 
-// spare adds an upstream "spare" to a setup.
 func spare(s rig.Setup, t *testing.T) rig.Setup {
 	s.Upstreams = "- { name: spare, url: \"" + rig.StartEngine(t, sim.Options{}).URL() + "\", engine: sim }"
 	return s
 }
 
-// look returns a request with a picture.
 func look(w rig.Way, control string) string {
 	var b bytes.Buffer
 	_ = png.Encode(&b, image.NewRGBA(image.Rect(0, 0, 16, 16)))

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestMain runs the rows in parallel. With -short it runs no tests, and "go test" reports that
+// TestMain runs the rows in parallel. With -short, it runs no tests, and "go test" reports that
 // there were no tests.
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -66,7 +66,6 @@ func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
 
-// besides returns a setup with refusing and working engines.
 func besides(good int, bad ...*refuser) rig.Setup {
 	s := rig.Setup{Model: "policy: round_robin", Upstream: rig.QuietProbes}
 	for range good {

@@ -19,7 +19,7 @@ import (
 )
 
 // These tests check that reloads never lose requests, however the file is replaced. With
-// PENSTOCK_FULL=1 they run fifty reloads at intervals of a second, and a minute of reloads without
+// PENSTOCK_FULL=1, they run fifty reloads at intervals of a second, and a minute of reloads without
 // a pause.
 
 // full reports whether to run the long form of a test, and logs the form.
@@ -216,7 +216,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
 		rig.WaitFor(t, rig.Patience, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
-		for range looks { // the lowest of several heap sizes, because uncollected garbage is not a leak
+		for range looks { // takes the lowest heap size, because uncollected garbage is not a leak
 			m := r.Metrics()
 			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])

@@ -45,7 +45,6 @@ func (e *edge) askReload(query string) (r reloaded, status int) {
 	return r, res.Status
 }
 
-// rewrite replaces a piece of the configuration with another.
 func (e *edge) rewrite(old, next string) {
 	e.T.Helper()
 	text, err := os.ReadFile(e.Path)
@@ -56,8 +55,8 @@ func (e *edge) rewrite(old, next string) {
 	e.Write(filepath.Base(e.Path), strings.Replace(string(text), old, next, 1))
 }
 
-// apply replaces one piece of the configuration and reloads it. On a slow machine the watcher
-// reloads the file first, and the response then reports no change.
+// apply replaces a piece of the configuration and reloads it. If the watcher is faster, the
+// response reports no change.
 func (e *edge) apply(old, next string) reloaded {
 	e.T.Helper()
 	version := e.Status().Version

@@ -24,7 +24,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// soakFor is how long TestSoak runs.
 var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
 
 // TestSoak loads the program with all kinds of work for a long time: all dialects and endpoints,
@@ -200,7 +199,6 @@ func (s *soak) wait(d time.Duration) bool {
 	}
 }
 
-// client simulates clients, one after another.
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
 		w := rig.AllWays[rand.IntN(len(rig.AllWays))]

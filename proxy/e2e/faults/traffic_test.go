@@ -41,7 +41,6 @@ type traffic struct {
 
 type mix struct{ kept, fresh, streams int }
 
-// usual is the mix of clients that most tests use.
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
 // drive starts the traffic. It runs until end is called or the test ends.

@@ -50,7 +50,6 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	}
 }
 
-// play sends the answer c to a call.
 func (c *rawReply) play(call *fakeCall) {
 	call.send(c.text)
 	switch {
@@ -61,17 +60,14 @@ func (c *rawReply) play(call *fakeCall) {
 	}
 }
 
-// plainReply returns a successful unstreamed answer with additional header lines.
 func plainReply(lines string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", lines, len(plainAnswer), plainAnswer)
 }
 
-// bodyReply returns a 200 with body as JSON.
 func bodyReply(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// chunks returns body in chunks, including the last chunk.
 func chunks(body string) string {
 	var b strings.Builder
 	for len(body) > 0 {
@@ -161,7 +157,6 @@ func TestFault21_Neighbours(t *testing.T) {
 	playRaw(t, rig.PlainWays, list)
 }
 
-// streamReply returns a 200 with a stream in chunks.
 func streamReply(events string) string {
 	return strings.Replace(chunkedHead, "application/json", "text/event-stream", 1) + chunks(events)
 }

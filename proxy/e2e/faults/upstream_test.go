@@ -10,7 +10,6 @@ import (
 // turns makes two engines receive calls in turn, so that the faulty engine receives some.
 const turns = "policy: round_robin"
 
-// fault makes every engine fail as spec describes.
 func (e *edge) fault(spec string) {
 	for _, engine := range e.Engines {
 		engine.SetFault(sim.Fault{Spec: spec})
@@ -34,7 +33,6 @@ func (e *edge) sent() int64 {
 	return n
 }
 
-// wantSent checks how many requests the engines have received.
 func (e *edge) wantSent(want int64) {
 	e.T.Helper()
 	if n := e.sent(); n != want {

@@ -77,7 +77,6 @@ models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]
 	return e
 }
 
-// targets returns the base URLs of the listeners to scrape.
 func (e *edges) targets() (all []string) {
 	for _, p := range e.all {
 		all = append(all, p.Admin)

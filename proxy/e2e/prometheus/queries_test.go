@@ -90,7 +90,6 @@ func TestQueriesAndAlerts(t *testing.T) {
 	s.wantEvaluated()
 }
 
-// wantSeries waits until each query finds series.
 func (s *server) wantSeries(queries []string) {
 	s.t.Helper()
 	var left []string

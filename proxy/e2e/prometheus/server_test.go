@@ -15,7 +15,6 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// server is a running Prometheus.
 type server struct {
 	t    *testing.T
 	base string
@@ -94,7 +93,6 @@ func (s *server) get(path string, parameters url.Values, data any) error {
 	return json.Unmarshal(answer.Data, data)
 }
 
-// results returns how many series a query finds now.
 func (s *server) results(query string) (int, error) {
 	s.t.Helper()
 	var data struct{ Result []json.RawMessage }
@@ -105,7 +103,6 @@ func (s *server) results(query string) (int, error) {
 // rule is an alert rule with the result of its last evaluation.
 type rule struct{ Name, Query, Health, LastError, State string }
 
-// rules returns all rules that Prometheus evaluates.
 func (s *server) rules() (all []rule) {
 	s.t.Helper()
 	var data struct{ Groups []struct{ Rules []rule } }

@@ -92,8 +92,8 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	return body, err
 }
 
-// ask sends one request to an edge's admin listener, and returns the body of a 200 or 422. If
-// several processes listen on the port, note names the process that answered. The error says what
+// ask sends one request to an edge's admin listener, and returns the body of a 200 or 422. If more
+// than one process listens on the port, note names the process that answered. The error says what
 // the operator should correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token

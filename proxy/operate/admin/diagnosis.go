@@ -11,7 +11,6 @@ import (
 	"penstock/translate/apierr"
 )
 
-// processFacts is the response to /-/process.
 type processFacts struct {
 	Build string `json:"build"`
 	process.Facts

@@ -50,7 +50,8 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 
 const longestCalled = 4096
 
-// reload responds with the changes, or with the problems. These parameters are supported:
+// reload reloads the configuration. It responds with the changes or the problems. These parameters
+// are supported:
 //   - force=true applies even a configuration that leaves a model without a slot.
 //   - dry_run=true only checks the configuration. If the request has a body, it checks the configuration in the body.
 //   - called= is the name of that configuration in messages.
@@ -88,8 +89,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage reports the usage by key and model. With by=user, it reports by key and end user. It covers
-// this edge, or with fleet=true all edges that share the store.
+// usage reports the usage by key and model. If by=user is set, it reports the usage by key and end
+// user. If fleet=true is set, the report covers all edges that share the store.
 func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		q, refusal := parseUsageQuery(ctx)

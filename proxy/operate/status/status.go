@@ -103,7 +103,7 @@ type Certificate struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 
-	Domains []Domain `json:"domains,omitempty"` // domains whose certificates the edge obtains itself
+	Domains []Domain `json:"domains,omitempty"` // domains whose certificates the edge obtains from a CA
 }
 
 // CertificateOf returns a certificate that is valid between two times, or nil if the times are

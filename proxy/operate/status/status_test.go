@@ -299,7 +299,7 @@ func TestTerminal(t *testing.T) {
 	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
 		t.Errorf("a sentence is cut:\n%s", text)
 	}
-	// The JSON must show the failure as well.
+	// The JSON must also show the failure.
 	body, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)

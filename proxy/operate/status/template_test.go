@@ -93,7 +93,6 @@ func markup(page string) (elements []string, text string) {
 	}
 }
 
-// rename sets every name below v to the same text.
 func rename(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -397,7 +397,6 @@ func since(seconds float64) string {
 	return ", for " + Ago(secondsOf(seconds))
 }
 
-// lasts is like since, but without the comma.
 func lasts(seconds float64) string {
 	if seconds < 1 {
 		return ""

@@ -184,15 +184,15 @@ func (w *Watch) see(s *Status, concerns []concern) {
 	slices.Reverse(s.Events)
 }
 
-// watchedKeys limits the number of keys with events, so that these events do not displace all
-// others.
+// watchedKeys limits the number of keys with events, so that these events do not displace all other
+// events.
 const watchedKeys = 20
 
 func (w *Watch) others(s *Status, concerns []concern) {
 	now := s.Now
 	for i := range concerns {
 		c := &concerns[i]
-		if c.of == reloadConcern { // the reload has its own event
+		if c.of == reloadConcern { // the reload has a separate event
 			continue
 		}
 		if w.concerns[c.of] == nil {

@@ -14,7 +14,6 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// desk runs Run in a terminal.
 type desk struct {
 	*tty.Terminal
 	t     *testing.T

@@ -103,7 +103,7 @@ func Open(o Options) (*Ledger, error) {
 // ledger is open, it returns "".
 func (l *Ledger) Edge() string { return l.file.header.Edge }
 
-// Exports returns the exports. Each must run in its own goroutine.
+// Exports returns the exports. The caller must run each of them in a separate goroutine.
 func (l *Ledger) Exports() []*Export { return l.exports }
 
 // Unsaved returns how long the oldest pending row has been waiting for the disk.

@@ -54,7 +54,6 @@ func mustOpen(t testing.TB, path string, now time.Time) *edge {
 	return e
 }
 
-// call counts a finished call with n prompt tokens.
 func (e *edge) call(key, model string, n int) {
 	e.calls.Begin()
 	e.calls.Finish(&observe.Record{

@@ -32,7 +32,7 @@ type Row struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty for the sum of all days that are not stored individually
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
-	User  string `json:"user,omitempty"` // a keyed hash; such a row has no model
+	User  string `json:"user,omitempty"` // a keyed hash; rows with a user have no model
 	observe.Amount
 }
 

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// warnings opens the ledger and returns the logged warnings.
 func warnings(t *testing.T, path string) string {
 	t.Helper()
 	core, logs := observer.New(zapcore.WarnLevel)

@@ -33,7 +33,6 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 	}
 }
 
-// good returns a successful call.
 func good(model, upstream string) *Record {
 	return &Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Pool: "text", Key: "k", Start: time.Now().Add(-time.Second), Stream: true, Status: 200, Attempts: 1,

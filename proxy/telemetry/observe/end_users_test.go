@@ -18,7 +18,6 @@ func userNamed(n int) (u EndUser) {
 	return u
 }
 
-// bookUser counts a call of n tokens.
 func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
 	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }

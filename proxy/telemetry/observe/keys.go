@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// The first mostKeys keys have their own series. All other keys, and removed keys, share
+// The first mostKeys keys have separate series. All other keys, and removed keys, share
 // otherAccount. The number of series is therefore limited, whatever clients send.
 const (
 	mostKeys     = 1000

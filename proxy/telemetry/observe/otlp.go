@@ -114,7 +114,7 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 // goroutine is left.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
-	q.exporter.cancel() // otherwise the processor would continue until its own timeout
+	q.exporter.cancel() // otherwise the processor would continue until its timeout
 	<-q.exporter.stopped
 	return err
 }

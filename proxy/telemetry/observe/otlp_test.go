@@ -21,7 +21,6 @@ import (
 	"penstock/config"
 )
 
-// withoutVariables unsets the OTEL_* variables of the machine.
 func withoutVariables(t *testing.T) {
 	t.Helper()
 	for _, name := range os.Environ() {

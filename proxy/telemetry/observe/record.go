@@ -20,7 +20,7 @@ const (
 	StreamBroken Outcome = "stream_broken" // an engine failed after the commit
 	Timeout      Outcome = "timeout"
 	ClientGone   Outcome = "client_gone"
-	Drained      Outcome = "drained" // ended by the edge's own shutdown
+	Drained      Outcome = "drained" // ended because the edge shut down
 	Internal     Outcome = "internal"
 )
 

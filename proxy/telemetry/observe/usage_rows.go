@@ -9,7 +9,7 @@ import (
 // day. A newer row replaces all older rows with the same key, model, user and day.
 type UsageRow struct {
 	Key, Model string
-	User       string // a keyed hash; such a row has no model, and the key's other rows include its usage
+	User       string // a keyed hash; rows with a user have no model, and the key's other rows include their usage
 	Day        int64  // days since 1970, in UTC; DayBefore for the sum of all days that are not stored individually
 	Amount
 }

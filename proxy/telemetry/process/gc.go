@@ -28,10 +28,11 @@ const (
 )
 
 // While the process is busy, the collector does not collect a heap that is smaller than the floor.
-// The same load then causes several times fewer collections. A process becomes busy if it has two
-// collections within busyBelow. It becomes idle after idleAfter without a collection, and then
-// returns the memory of the floor to the system. idleAfter is much longer than busyBelow, so that
-// the state does not alternate. There is no floor if the process may use less than floorFrom.
+// The number of collections for the same load is then a few times lower. A process becomes busy if
+// it has two collections within busyBelow. It becomes idle after idleAfter without a collection,
+// and then returns the memory of the floor to the system. idleAfter is much longer than busyBelow,
+// so that the state does not alternate. There is no floor if the process may use less than
+// floorFrom.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor

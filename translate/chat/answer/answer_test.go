@@ -61,7 +61,6 @@ func relay(s *Stream, a *Options, src io.Reader) []byte {
 	}
 }
 
-// assemble builds a completion from upstream bytes.
 func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
@@ -144,7 +143,6 @@ func TestCompletionGolden(t *testing.T) {
 	})
 }
 
-// usageText returns all numbers in a usage as text.
 func usageText(u translate.Usage) string {
 	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
 		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)

@@ -114,7 +114,7 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// If cut is true, the tool call may be incomplete.
+// append writes the tool call. If cut is true, the tool call may be incomplete.
 func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {

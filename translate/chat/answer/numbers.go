@@ -12,7 +12,7 @@ import (
 // JSON does not limit numbers, but clients read counts and times as 64-bit integers or as floats.
 // These clients fail on 1e400, or overflow when they add up counts.
 
-// Floats represent every integer up to maxNumber.
+// maxNumber is the largest integer up to which floats represent every integer.
 const maxNumber = 1 << 53
 
 // IsTime reports whether v is a time that clients accept in `created`: whole seconds, written as

@@ -149,7 +149,6 @@ func (p *plain) textOrNull() (raw []byte, escaped bool) {
 	return p.String()
 }
 
-// opens looks for markup at the start of the content.
 func (p *plain) opens(raw []byte, escaped bool) {
 	text := raw
 	if len(raw) > 0 {

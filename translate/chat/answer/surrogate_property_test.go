@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// strictly parses JSON like a parser that refuses lone surrogates.
+// strictly parses JSON as a parser that refuses lone surrogates does.
 func strictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
@@ -26,7 +26,6 @@ func strictly(t *rapid.T, text []byte, into any) {
 	}
 }
 
-// texts contains all texts that one choice can have.
 type texts struct {
 	Content   string
 	Refusal   string
@@ -50,7 +49,6 @@ func (x *texts) add(more *texts) {
 	}
 }
 
-// all returns the texts in the order of textMembers.
 func (x *texts) all() [5]string {
 	out := [5]string{x.Content, x.Refusal, x.Reasoning}
 	for i, c := range x.Calls {

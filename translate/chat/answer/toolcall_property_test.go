@@ -251,7 +251,6 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	return out
 }
 
-// engineHabits says how a generated engine sends tool calls.
 type engineHabits struct{ index, ids, names string }
 
 // drawn returns random tool calls and the deltas in which an engine with these habits sends them.

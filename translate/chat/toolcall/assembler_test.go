@@ -8,7 +8,6 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// read parses a piece.
 func read(t testing.TB, text string) *Piece {
 	t.Helper()
 	var (
