@@ -40,7 +40,9 @@ func IsBase64(s []byte) bool {
 //   - Adding a constant to a byte sets the byte's high bit if the byte is at least the lower bound.
 //   - Subtracting the byte from another constant leaves the high bit set if the byte is at most the
 //     upper bound.
-//   - Both work only for bytes below 0x80, for which there is no carry into the next byte and no borrow from it. Bytes of 0x80 and above are not in the alphabet. all collects their high bits.
+//   - Both work only for bytes below 0x80, for which there is no carry into the next byte and no
+//     borrow from it. Bytes of 0x80 and above are not in the alphabet. all collects their high
+//     bits.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)

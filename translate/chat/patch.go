@@ -10,16 +10,22 @@ import (
 // AppendUpstream appends the body in the engine's format to dst. It copies the client's body byte
 // for byte, except for these changes:
 //   - model becomes the served name.
-//   - stream becomes true if the client or the format requests a stream. include_usage is then added to the client's stream_options. If no stream is requested, stream_options is dropped, because some engines refuse it.
-//   - The token limit becomes the limit from Check, or a lower limit from Fit. It is written in the format's member. If the client sent no limit, the model's limit is added. Limits that engines read under other names are also lowered.
+//   - stream becomes true if the client or the format requests a stream. include_usage is then
+//     added to the client's stream_options. If no stream is requested, stream_options is dropped,
+//     because some engines refuse it.
+//   - The token limit becomes the limit from Check, or a lower limit from Fit. It is written in the
+//     format's member. If the client sent no limit, the model's limit is added. Limits that engines
+//     read under other names are also lowered.
 //   - n is added for engines that do not know n_cmpl, llama.cpp's name for n.
 //   - Integers that the client wrote as 1.0 or 1e2 are written in digits.
-//   - An image URL that is a plain string becomes the object {"url":…}. An unknown detail becomes the nearest known detail.
+//   - An image URL that is a plain string becomes the object {"url":…}. An unknown detail becomes
+//     the nearest known detail.
 //   - The effort is written in the engine's format. reasoning and include_reasoning are dropped,
 //     because engines interpret them differently.
 //   - The format's Prefill is added if the last message is the start of the answer.
 //   - If the engine continues a partial answer (GoOn), that answer is added.
-//   - The tool_choice "any" becomes "required". A list of allowed tools is replaced with its mode, and only these tools are sent.
+//   - The tool_choice "any" becomes "required". A list of allowed tools is replaced with its mode,
+//     and only these tools are sent.
 //   - If the engine does not read tool_choice, only the tools that tool_choice allows are sent.
 //   - Tool call arguments that are not a JSON object are replaced with an object (Arguments).
 //   - A refusal part in an assistant message becomes a text part.

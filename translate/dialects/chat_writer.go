@@ -11,6 +11,7 @@ type ChatWriter struct {
 	Messages int
 }
 
+// String appends s unchanged.
 func (w *ChatWriter) String(s string) { w.Out = append(w.Out, s...) }
 
 // Raw appends s and v.

@@ -9,8 +9,10 @@
 //     end of one value. Value, Iter and Key are views of the tape and the source.
 //   - Fields looks up a list of members in one pass and refuses ambiguous objects.
 //   - Edits builds the forwarded body from the original body and a list of changes.
-//   - AppendString and AppendEscaped write strings into JSON that the translators build by hand. To copy a string from one JSON text to another, append its Raw.
-//   - Cursor reads without a tape. It suits callers that know which members they need and can parse unusual documents with a Doc.
+//   - AppendString and AppendEscaped write strings into JSON that the translators build by hand. To
+//     copy a string from one JSON text to another, append its Raw.
+//   - Cursor reads without a tape. It suits callers that know which members they need and can parse
+//     unusual documents with a Doc.
 //
 // # What is accepted
 //
@@ -47,18 +49,27 @@
 //     integer arithmetic (see special). Long strings are scanned 64 bytes at a time with vector
 //     instructions: AVX2 on amd64 (special_amd64.s) and NEON, which every arm64 has
 //     (special_arm64.s). Both implement vectorText and use its look-up tables (special_vector.go).
-//     They skip valid characters of any length and two-byte escapes. At a block that contains anything else, they stop and report the position in the block. The times above were measured with AVX2. NEON has
-//     only been tested in an emulator.
+//     They skip valid characters of any length and two-byte escapes. At a block that contains
+//     anything else, they stop and report the position in the block. The times above were measured
+//     with AVX2. NEON has only been tested in an emulator.
 //   - Other processors, and amd64 without AVX2, scan strings 64 bytes at a time in words of eight
-//     bytes (words.go). This code skips the same escapes and two-byte characters, without a branch for each. It starts after eight plain bytes of a string or at a two-byte character. On amd64 it is slower than the vector code: twice as slow for prose and Chinese, three times for German
-//     and Russian, four times for source code, and five times for an image.
+//     bytes (words.go). This code skips the same escapes and two-byte characters, without a branch
+//     for each. It starts after eight plain bytes of a string or at a two-byte character. On amd64
+//     it is slower than the vector code: twice as slow for prose and Chinese, three times for
+//     German and Russian, four times for source code, and five times for an image.
 //   - Tests check that both methods return the same results as a byte-by-byte scan, and that the
 //     vector code does not read beyond its blocks.
-//   - On amd64, a fast loop compares blocks of ASCII and common escapes with a copy shifted by one byte. It takes 27 instructions per block. Blocks that this loop cannot handle are examined with masks, which takes a hundred instructions.
-//   - The vector code has no branch that depends on where an escape or a character ends. Each misprediction of such a branch costs 3 ns. Source code has an escape every six bytes, so 100 KB would take 54 µs instead of 16.
-//   - A short token costs no more than storing its node. The scanner is a single function whose states are labels, so its variables stay in registers. Nodes are written field by field, because
-//     appending a composite literal made Parse up to twice as slow.
-//   - Depth is limited, so the stack is a small array in the Doc. The edge does not read deeply nested values, which are mainly tool schemas. They are validated but not recorded.
+//   - On amd64, a fast loop compares blocks of ASCII and common escapes with a copy shifted by one
+//     byte. It takes 27 instructions per block. Blocks that this loop cannot handle are examined
+//     with masks, which takes a hundred instructions.
+//   - The vector code has no branch that depends on where an escape or a character ends. Each
+//     misprediction of such a branch costs 3 ns. Source code has an escape every six bytes, so 100
+//     KB would take 54 µs instead of 16.
+//   - A short token costs no more than storing its node. The scanner is a single function whose
+//     states are labels, so its variables stay in registers. Nodes are written field by field,
+//     because appending a composite literal made Parse up to twice as slow.
+//   - Depth is limited, so the stack is a small array in the Doc. The edge does not read deeply
+//     nested values, which are mainly tool schemas. They are validated but not recorded.
 //
 // Considered alternatives: fastjson (accepts control characters, bad escapes and invalid UTF-8),
 // gjson (does not validate, and scans again for each look-up), sonic (compiles at run time and

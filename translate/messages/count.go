@@ -17,7 +17,8 @@ var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinkin
 //   - The model has the engine's name.
 //   - Members that do not affect the count are removed, because they might steer the engine.
 //   - Server tools, their blocks in the history and the billing block are removed.
-//   - The input of a tool call that is not an object is replaced with an object, because engines would refuse it.
+//   - The input of a tool call that is not an object is replaced with an object, because engines
+//     would refuse it.
 //   - Sealed thinking is opened, or removed if that fails.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)

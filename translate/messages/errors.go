@@ -47,8 +47,10 @@ func (i *RequestInfo) nameOf(param string) string {
 // MapError returns an error in the form that the contract defines for Messages. A failure of the
 // engine becomes a 529 with a Retry-After. Agents recognize some errors by the wording of the
 // message:
-//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the conversation.
-//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes agents lower max_tokens.
+//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the
+//     conversation.
+//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes
+//     agents lower max_tokens.
 //   - If images are refused, the message contains a phrase that makes agents remove them.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e

@@ -51,7 +51,8 @@ type Setup struct {
 	Guard  *guard.Guard
 
 	// The following fields are only for Launch:
-	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). The edge must then be Cold and Untidy, because the rig does not trust its certificate.
+	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). The edge
+	//     must then be Cold and Untidy, because the rig does not trust its certificate.
 	//   - Admin contains additional members of the admin section.
 	//   - Files are written next to the configuration before the start. {{hash}} is replaced as in
 	//     Config.

@@ -9,8 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These are the cases of Autobahn's fuzzing client for a server without compression, sections 2 to
-// 7. They are rewritten, because the suite cannot be installed here. Where the suite expects an echo, these cases expect an answer.
+// These are the cases in sections 2 to 7 of Autobahn's fuzzing client for a server without
+// compression. They are rewritten, because the suite cannot be installed here. Where the suite
+// expects an echo, these cases expect an answer.
 
 // answered means that the connection stays open.
 const answered = 0

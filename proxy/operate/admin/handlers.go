@@ -53,7 +53,8 @@ const longestCalled = 4096
 // reload reloads the configuration. It responds with the changes or the problems. These parameters
 // are supported:
 //   - force=true applies even a configuration that leaves a model without a slot.
-//   - dry_run=true only checks the configuration. If the request has a body, it checks the configuration in the body.
+//   - dry_run=true only checks the configuration. If the request has a body, it checks the
+//     configuration in the body.
 //   - called= is the name of that configuration in messages.
 //   - back=true applies the configuration before the current one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {

@@ -6,7 +6,8 @@ import "strconv"
 // badge shows the first of these:
 //   - draining, maintenance and retiring, which an operator has set
 //   - down, stalled and pending: the upstream accepts no calls
-//   - breaker open and half-open; half-open counts as up if the last failure was more than five minutes ago and there have been no calls since
+//   - breaker open and half-open; half-open counts as up if the last failure was more than five
+//     minutes ago and there have been no calls since
 //   - failing: in the last minute, more attempts failed than Bounds allows
 //   - suspect: a call could not reach the upstream, or the busy upstream has been silent for too
 //     long

@@ -31,8 +31,9 @@ type Tracer struct {
 	queue  *spanQueue
 }
 
-// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL with the default path
-// /v1/traces. It connects only when it sends the first batch. instance distinguishes the edge from other edges. g catches panics while sending.
+// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL. If the URL has no
+// path, the Tracer uses /v1/traces. It connects only when it sends the first batch. instance
+// distinguishes the edge from other edges. g catches panics while sending.
 //
 // The variables of the OpenTelemetry SDK apply, except those of the endpoint and of the length of
 // the queue. A variable that cannot be read is logged without its value, which may be a credential.

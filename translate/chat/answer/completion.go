@@ -37,7 +37,8 @@ func (c *Completion) SingleToolCall(single bool) { c.single = single }
 // Parse reads the body of a response with status 200. The body must be a chat completion with at
 // least one choice, and each choice must have a message and an end. Otherwise the error is a
 // *translate.BadAnswer:
-//   - A finish_reason of null is not an end. If Ollama's runner dies, Ollama sends null with the text so far.
+//   - A finish_reason of null is not an end. If Ollama's runner dies, Ollama sends null with the
+//     text so far.
 //   - A missing finish_reason counts as an end.
 //   - If the engine sent an error, or aborted a choice, the BadAnswer's cause is the
 //     *engineerror.Error.

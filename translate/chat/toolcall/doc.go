@@ -25,7 +25,8 @@
 // The index that clients receive is therefore the position in order of appearance. A piece belongs
 // to
 //
-//   - the latest tool call with the piece's index or, if the piece has no index, the latest tool call of the choice; but
+//   - the latest tool call with the piece's index or, if the piece has no index, the latest tool
+//     call of the choice; but
 //   - the tool call with the piece's id, if this is a different tool call.
 //
 // The piece starts a new tool call instead if it has a name and one of these conditions is true:
@@ -33,7 +34,8 @@
 //   - The name differs.
 //   - The arguments so far are a whole object, and the piece starts another object.
 //   - The ids differ, unless the index is the same and the piece continues an object.
-//   - Pieces without a name have arrived in between, which means that the engine sends names only once, and the id differs.
+//   - Pieces without a name have arrived in between, which means that the engine sends names only
+//     once, and the id differs.
 //
 // A piece without a name starts a tool call only if no tool call has its index. Other pieces
 // without a name never change the assignment. A reader may have a fast path for pieces that differ
