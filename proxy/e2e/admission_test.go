@@ -146,7 +146,7 @@ func TestOneLedger(t *testing.T) {
 	if s.Requests != ok.Load() || ok.Load()+full.Load() != clients*int64(calls) || ok.Load() < slots {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
-	// When the edge is idle again, all numbers agree.
+	// When the edge is idle again, all numbers must agree.
 	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
 	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {

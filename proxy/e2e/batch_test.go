@@ -178,7 +178,7 @@ func TestBatchContinues(t *testing.T) {
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // the edge may not have started the last call yet
+		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // the edge may not have counted the last call yet
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 		p.Engines[0].SetFault()

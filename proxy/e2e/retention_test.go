@@ -65,7 +65,7 @@ func retainedCalls() (out []struct{ path, body string }) {
 	}
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
 	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
-	// Mistakes, whose errors might quote the request.
+	// Invalid requests, because their errors might quote the request.
 	add(chatPath, `{"model":"{}","messages":[{"role":"user","content":"{}"}]}`)
 	add(chatPath, `{"model":"talk","messages":[{"role":"{}","content":"{}"}],"{}":1}`)
 	add(chatPath, `{"model":"talk","messages":"{}","temperature":"{}"}`)

@@ -205,7 +205,8 @@ func (c *conversation) note(w *content, more int) {
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
 }
 
-// putBlocks adds either the images in a turn's results, or everything except the results.
+// If results is true, putBlocks adds only the images in the tool results of a turn. Otherwise it
+// adds everything except the results.
 func putBlocks(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {

@@ -33,7 +33,7 @@ const maxEventID = 512
 type ClientMessage struct {
 	Kind    Kind
 	EventID []byte // JSON of the client's event_id; may be nil
-	Audio   []byte // for Append: base64
+	Audio   []byte // only for Append; base64
 	Beta    bool   // for Update: the type is transcription_session.update
 
 	session jsonx.Value

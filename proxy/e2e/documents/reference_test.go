@@ -431,7 +431,7 @@ var (
 	codeInJSON   = regexp.MustCompile(`"code":"([a-z_]+)"`)
 )
 
-// codesAt returns the error codes of a single node of the sources.
+// codesAt returns the error codes in a single syntax node.
 func codesAt(n ast.Node) (codes []string) {
 	literal := func(x ast.Expr) {
 		if l, ok := x.(*ast.BasicLit); ok && l.Kind == token.STRING {

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch checks that changes between two checks are reported afterwards, once each, with
-// duration and count.
+// TestWatch checks that each change between two checks is reported once at the second check, with
+// its duration and count.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDesk(), new(Watch)

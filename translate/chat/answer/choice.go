@@ -9,8 +9,8 @@ import (
 type Choice struct {
 	Index    int
 	Numbered bool // the engine sent the index
-	// Body is the delta in a chunk and the message in a completion. If the engine sent only the
-	// other of the two, Body is that one. It may be absent or null.
+	// Body is the delta in a chunk and the message in a completion. If a chunk has only a message,
+	// or a completion has only a delta, Body is that member. It may be absent or null.
 	Body jsonx.Value
 	// Finish is finish_reason. Absent, null and "" mean that the choice has not ended.
 	Finish jsonx.Value
