@@ -72,7 +72,13 @@ func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
 // served waits until an edge has a certificate for a name, and returns its serial number.
 func served(t *testing.T, ca *acmeca.CA, addr, name string) (serial string) {
 	t.Helper()
-	rig.WaitFor(t, rig.Patience, name+" has a certificate", func() bool {
+	return servedWithin(t, rig.Patience, ca, addr, name)
+}
+
+// servedWithin is served with a time limit.
+func servedWithin(t *testing.T, limit time.Duration, ca *acmeca.CA, addr, name string) (serial string) {
+	t.Helper()
+	rig.WaitFor(t, limit, name+" has a certificate", func() bool {
 		state, err := shown(ca, addr, name)
 		if err == nil {
 			serial = state.PeerCertificates[0].SerialNumber.String()
