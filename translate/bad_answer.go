@@ -2,19 +2,19 @@ package translate
 
 import "errors"
 
-// Limits for an answer. An answer that exceeds one of them is a *BadAnswer with the reason
+// Limits for an answer. If an answer exceeds one of them, the error is a *BadAnswer with the reason
 // TooLarge.
 const (
 	MaxAnswer  = 32 << 20 // bytes of a whole completion, received or assembled
 	MaxChoices = 128
 )
 
-// ErrNoLength is the error for a binary answer that has no length and ends when the connection
+// ErrNoLength is the error for a binary answer that has no length and ends only when the connection
 // closes. It may be incomplete, and half an audio file looks like a whole one.
 var ErrNoLength = errors.New("an answer without its length")
 
 // ErrNoFinish means that a stream ended before every choice had a finish_reason. If Ollama's runner
-// dies, the stream ends this way, without an error.
+// dies, the stream ends without a finish_reason and without an error.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
 // Reasons for a BadAnswer that more than one dialect uses.

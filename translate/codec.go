@@ -5,9 +5,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream turns an engine's events into events of the client's dialect. It belongs to one call and
-// is not safe for concurrent use. The edge calls Append for each event from the engine, and finally
-// either Finish or Fail. Every implementation also has a Reset method.
+// Stream translates an engine's events to the client's dialect. It belongs to one call and is not
+// safe for concurrent use. The edge calls Append for each event from the engine, and finally either
+// Finish or Fail. Every implementation also has a Reset method.
 type Stream interface {
 	// Append appends the client's events for one engine event. Its errors are *BadAnswer and
 	// *engineerror.Error.
@@ -19,16 +19,17 @@ type Stream interface {
 	Fail(dst []byte, e *apierr.Error) []byte
 	// Keepalive appends a keep-alive for a waiting client.
 	Keepalive(dst []byte) []byte
-	// Started reports whether any part of the answer has been appended. It ignores events that only
-	// announce an answer.
+	// Started reports whether any part of the answer has been appended. Events that only announce
+	// an answer do not count.
 	Started() bool
-	// NextEngine prepares for events from another engine. If the answer has started, that engine
-	// continues it.
+	// NextEngine prepares for events from another engine. If the answer has started, the other
+	// engine continues it.
 	NextEngine()
-	// Finished reports whether every choice has its finish reason, so that Finish will succeed.
+	// Finished reports whether every choice has its finish reason, which means that Finish will
+	// succeed.
 	Finished() bool
 	// Done reports whether the stream needs no more events from the engine. A finished stream that
-	// is not done still waits for usage or [DONE]. Some engines never send them, so the caller
+	// is not done still waits for usage or [DONE]. Some engines never send either, so the caller
 	// should not wait long.
 	Done() bool
 	// Held returns roughly how many bytes the stream buffers, for the reply memory budget.

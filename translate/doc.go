@@ -11,7 +11,7 @@
 // The edge speaks chat to engines, whatever the client's dialect is. A single package therefore
 // reads usage, tool calls, finish reasons and errors, and all clients see the same tool calls.
 //
-// A Stream may receive events from several engines. If the answer has not started yet, the next
-// engine starts over. If it has started, the next engine continues it, and the ids, numbers and
-// open blocks that the Stream has already written stay valid.
+// A Stream may receive events from more than one engine. If the answer has not started yet, the
+// next engine starts over. Otherwise, the next engine continues the answer, and the ids, numbers
+// and open blocks already written by the Stream stay valid.
 package translate

@@ -10,8 +10,8 @@ import (
 type Offered struct{ Tools bool }
 
 // Markup identifies a word of the model's internal markup at the start of an answer's text. 0 means
-// that there is no such word. If clients can see the word, the engine has no parser for the model,
-// or the wrong parser.
+// that the text starts with no such word. If clients can see the word, the engine has no parser for
+// the model, or the wrong parser.
 type Markup uint8
 
 // A tool call word is suspect if the request offers tools. A reasoning word is always suspect,
@@ -45,8 +45,8 @@ func (m Markup) Suspect(o Offered) bool {
 	return of.Tools && o.Tools || leaks[m].reasoning
 }
 
-// Opening looks for markup at the start of an answer's text. The first piece is nearly always
-// sufficient.
+// Opening looks for markup at the start of an answer's text. It nearly always needs only the first
+// piece.
 type Opening struct {
 	text   [32]byte // longer than any markup word
 	n      uint8
@@ -66,7 +66,7 @@ func (o *Opening) Add(v jsonx.Value) {
 	o.AddText(text)
 }
 
-// AddText reads the next piece, without JSON escapes.
+// AddText reads the next piece, which must not contain JSON escapes.
 func (o *Opening) AddText(text []byte) {
 	if o.n == 0 {
 		text = bytes.TrimLeft(text, " \t\r\n")

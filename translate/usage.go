@@ -13,15 +13,15 @@ const MaxCount = 1 << 31
 // Cached, and Completion includes Reasoning.
 type Usage struct {
 	Prompt, Completion, Total int
-	Cached                    int // tokens of Prompt that came from the prefix cache
-	Reasoning                 int // tokens of Completion that are not visible text
+	Cached                    int // prompt tokens that came from the prefix cache
+	Reasoning                 int // completion tokens that are not visible text
 
-	Finish Finish // how the answer ended; if it has more than one choice, how the first choice ended
+	Finish Finish // how the answer's first choice ended
 	// CutToolCalls is true if tool calls were omitted because the request allows only one.
 	CutToolCalls bool
 
 	// Resumed counts how often another engine continued the answer. ResumedPrompt is the number of
-	// tokens that those engines had to read again. The other counts do not include these tokens.
+	// tokens that these engines had to read again. The other counts do not include these tokens.
 	Resumed, ResumedPrompt int
 
 	// Known is true if the engine sent the counts, in `usage` or in llama.cpp's `timings`.
@@ -72,7 +72,7 @@ func (u Usage) GoOn(next Usage) Usage {
 	return u
 }
 
-// AppendResumed appends a member that says how often another engine continued the answer.
+// AppendResumed appends a member with the number of times another engine continued the answer.
 func (u Usage) AppendResumed(dst []byte) []byte {
 	if u.Resumed == 0 {
 		return dst
@@ -85,7 +85,7 @@ func EstimatedUsage(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
 }
 
-// WithPrompt returns u. If u is an estimate, it also sets the prompt to the given estimate.
+// WithPrompt returns u. If u is an estimate, its prompt is set to the given estimate.
 func (u Usage) WithPrompt(prompt int) Usage {
 	if u.Estimated {
 		u.Prompt, u.Total = prompt, prompt+u.Completion

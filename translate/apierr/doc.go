@@ -15,12 +15,12 @@
 // Clients expect the members message, type, code and param, so they are always written. code and
 // param are null if they are empty.
 //
-// The edge does not retain client data, which restricts what an error may say. The edge writes the
-// messages itself. The format arguments are numbers and parameter names in the edge's spelling,
-// never a value that a client sent (not "unknown role "+role). Logs use the method Error. It omits
-// the message, because the message about a rejected request may come from the engine.
+// The edge writes the error messages itself. The format arguments are numbers and parameter names
+// in the edge's spelling. Messages never quote a value sent by a client, such as an unknown role,
+// except the name of a model that does not exist. Logs use the Error method, which omits the
+// message, because an engine may have written the message about a rejected request.
 //
 // Rendering uses jsonx, so that the JSON is valid even if an engine's message contains quotes,
-// control characters or broken UTF-8. encoding/json would use reflection and allocate memory,
-// although an error has only a few known members.
+// control characters or broken UTF-8. encoding/json would use reflection and allocate memory, even
+// though an error has only a few known members.
 package apierr

@@ -31,11 +31,11 @@ const (
 	CodeMissingParameter     = "missing_parameter"
 	CodeInvalidType          = "invalid_type"          // a member has the wrong JSON type
 	CodeInvalidValue         = "invalid_value"         // the value of a member is not allowed
-	CodeUnsupportedParameter = "unsupported_parameter" // a member or its value is not supported here
+	CodeUnsupportedParameter = "unsupported_parameter" // unsupported member or value
 	CodeContextLength        = "context_length_exceeded"
-	CodeCompactionUnreadable = "compaction_unreadable" // the sealed summary of a conversation cannot be opened
+	CodeCompactionUnreadable = "compaction_unreadable" // cannot open the sealed summary
 	CodeRejectedByEngine     = "rejected_by_engine"
-	CodeBadRequest           = "bad_request" // invalid as HTTP
+	CodeBadRequest           = "bad_request" // the request is not valid HTTP
 	// 401.
 	CodeInvalidAPIKey      = "invalid_api_key"
 	CodeCredentialConflict = "credential_conflict"
@@ -52,7 +52,7 @@ const (
 	CodeUnsupportedMediaType = "unsupported_media_type"
 	CodeRefusedByHook        = "refused_by_hook" // the hook may also choose 400, 422 or 451
 	CodeRateLimited          = "rate_limited"
-	CodeQuotaExceeded        = "quota_exceeded" // the daily or monthly budget is used up or too small for the call
+	CodeQuotaExceeded        = "quota_exceeded" // the daily or monthly budget does not cover the call
 	CodeCapacityFull         = "capacity_full"
 	// 500 and above.
 	CodeInternal            = "internal"
@@ -79,9 +79,9 @@ const DetailThread = "thread_unsupported_request"
 const StatusOverloaded = 529
 
 // Error is an error of the public API. Clients see all fields except Cause. The fields contain
-// neither keys nor upstream addresses, and only text that the edge wrote. The only exception is the
-// cleaned message of an engine that rejected the request (design: 2.6). An Error does not change
-// after it is returned.
+// neither keys nor upstream addresses. All text is written by the edge, except for the sanitized
+// message of an engine that rejected the request (design: 2.6). An Error does not change after it
+// is returned.
 type Error struct {
 	Status     int
 	Type       string
@@ -94,7 +94,7 @@ type Error struct {
 	Codings    string        // accepted codings of a request body, for the Accept-Encoding header of a 415
 	DetailCode string        // details.error_code for Messages clients; if empty, the error has no details
 	Overflow   Overflow      // the sizes of a prompt that is too long; not rendered directly
-	Image      bool          // the model accepts no images, or fewer than the request has; never rendered
+	Image      bool          // the model accepts no images, or not as many; never rendered
 	Cause      error         // for the log; never rendered
 }
 
@@ -111,11 +111,11 @@ type Metadata struct {
 // Quota describes a budget that refused a call. All fields except Group, Part and Held are
 // rendered.
 type Quota struct {
-	Group       string // the group that owns the budget, or "" if the key itself has the budget
+	Group       string // the group that owns the budget, or "" if the budget is the key's
 	Name        string // the limit, for example tokens per day
 	Limit, Used string // decimal numbers
 	// Remaining is the unused part of the budget. Needed is the amount that the call may use. Both
-	// are decimal numbers, or empty if the budget is used up.
+	// are decimal numbers, or empty if the budget is exhausted.
 	Remaining, Needed string
 	// Part is the share of Remaining that this edge may grant before it hears from the other edges
 	// of its fleet. If Part is empty, the edge may grant all of Remaining.
@@ -134,7 +134,7 @@ func (q *Quota) whose() string {
 // Overflow contains the sizes of a request that is too long.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0 if the engine's message has no number
-	Answer      int  // tokens requested for the answer, if the prompt itself fits, and otherwise 0
+	Answer      int  // tokens requested for the answer; 0 if the prompt alone does not fit
 	Least       bool // Prompt is a lower bound, because the engine stopped counting
 }
 
@@ -260,8 +260,8 @@ func TooLarge(limit int64) *Error {
 	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
-// RateLimited returns the 429 for a call that exceeds a rate limit. limit names it, for example
-// "requests per minute".
+// RateLimited returns the 429 for a call that exceeds a rate limit. limit names the limit, for
+// example "requests per minute".
 func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
 	e.RetryAfter = retryAfter
@@ -269,7 +269,7 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	return e
 }
 
-// QuotaExceeded returns the 429 for a budget that is used up or too small for the call.
+// QuotaExceeded returns the 429 for a budget that is exhausted, or too small for the call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.whose(),
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
@@ -311,7 +311,7 @@ func KeysUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// HookUnavailable returns the 503 for a call for which an operator's hook returned no decision.
+// HookUnavailable returns the 503 for a call on which an operator's hook made no decision.
 func HookUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeHookUnavailable, "")
 	e.RetryAfter = retryAfter
@@ -360,7 +360,8 @@ func (e *Error) Renamed(param string) *Error {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up.
+// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up: at least 1 if RetryAfter is
+// positive, otherwise 0.
 func (e *Error) RetryAfterSeconds() int {
 	if e.RetryAfter <= 0 {
 		return 0

@@ -178,8 +178,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestQuotaExceeded checks the message for a budget that is used up and for one that is too small
-// for the call.
+// TestQuotaExceeded checks the messages for an exhausted budget and for a budget too small for the
+// call.
 func TestQuotaExceeded(t *testing.T) {
 	t.Parallel()
 	renews := time.Unix(86400, 0)

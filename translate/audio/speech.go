@@ -67,7 +67,7 @@ func (s *Speech) Decode(body []byte) error {
 	return nil
 }
 
-// Check applies the model's rules. A strict edge refuses members and values that the contract does
+// Check applies the model's rules. A strict edge rejects members and values that the contract does
 // not list.
 func (s *Speech) Check(rules *chat.ModelRules) error {
 	switch {
@@ -82,9 +82,9 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 // Events reports whether the client wants events.
 func (s *Speech) Events() bool { return s.events }
 
-// EventsFrom reports whether an engine can send events for this request. Engines refuse to send
-// events for encoded audio and for a speed other than 1. For wav, engines send events without the
-// file header, so the edge requests a wav file instead.
+// EventsFrom reports whether an engine can send events for this request. Engines reject a request
+// for events if the audio is encoded or the speed is not 1. For wav, engines send events without
+// the file header, so the edge requests a wav file instead.
 func (s *Speech) EventsFrom() bool {
 	return s.events && s.plain && s.format == "pcm"
 }

@@ -52,13 +52,13 @@ var formTypes = map[string]string{
 
 const defaultFormat = "json"
 
-// The two spellings of one field. Engines read the spelling with brackets.
+// The two spellings of one field. Engines expect the spelling with brackets.
 const (
 	granularities  = "timestamp_granularities[]"
 	granularities2 = "timestamp_granularities"
 )
 
-// The two spellings of one field. It contains audio samples from which an engine recognizes
+// The two spellings of one field. The field contains audio samples that let an engine recognize
 // speakers.
 const (
 	speakerReferences  = "known_speaker_references[]"
@@ -139,7 +139,7 @@ func (t *Transcription) checkGranularities() error {
 
 func checkTemperature(value string) error {
 	for _, c := range value {
-		if !strings.ContainsRune("0123456789.-+eE", c) { // refuses infinities and hexadecimal numbers
+		if !strings.ContainsRune("0123456789.-+eE", c) { // rejects infinities and hexadecimal numbers
 			return chat.InvalidType("temperature", "must be a number").Err()
 		}
 	}
@@ -153,7 +153,7 @@ func checkTemperature(value string) error {
 	return nil
 }
 
-// streamed reads a boolean in any spelling that form libraries use.
+// streamed reads a boolean in every spelling that form libraries use.
 func (t *Transcription) streamed(value string) error {
 	switch value {
 	case "true", "True", "1":

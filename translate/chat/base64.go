@@ -37,18 +37,18 @@ func IsBase64(s []byte) bool {
 // wordsBase64 reports whether s contains only bytes of the alphabet. It tests eight bytes at a
 // time, as a word:
 //
-//   - Adding a constant to a byte sets the byte's high bit if the byte is at least the lower bound.
+//   - Adding a constant to a byte sets its high bit if the byte is at least the lower bound.
 //   - Subtracting the byte from another constant leaves the high bit set if the byte is at most the
 //     upper bound.
-//   - Both work only for bytes below 0x80, for which there is no carry into the next byte and no
-//     borrow from it. Bytes of 0x80 and above are not in the alphabet. all collects their high
-//     bits.
+//   - Both operations work only for bytes below 0x80, because these bytes cause no carry into the
+//     next byte and no borrow from it. Bytes of 0x80 and above are not in the alphabet. The
+//     variable all collects their high bits.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)
 	for ; len(s) >= 8; s = s[8:] {
 		x := binary.LittleEndian.Uint64(s)
-		letter := x | 0x20*ones // upper case becomes lower case
+		letter := x | 0x20*ones // converts upper case to lower case
 		good &= (letter+a)&(z-letter) | (x+slash)&(nine-x) | (highs - (x ^ '+'*ones))
 		all |= x
 	}

@@ -13,7 +13,7 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 //go:noescape
 func vectorBase64(p *byte, blocks int) bool
 
-// Sets of bytes by the high half of the byte. Upper and lower case letters share sets.
+// Bytes are grouped into sets by their high half. Upper and lower case letters share sets.
 const (
 	columnSigns   = 1 << iota // 2x: plus and slash
 	columnDigits              // 3x

@@ -6,14 +6,14 @@ import "penstock/translate/jsonx"
 // and end at character boundaries.
 type Begun struct {
 	Text, Reasoning []byte
-	Tokens          int
+	Tokens          int // number of tokens for which the partial answer counts
 }
 
-// steered lists the members that rule out a continuation, for three reasons:
+// steered lists the members that rule out a continuation. There are three kinds:
 //
-//   - Some give the whole answer a structure that an engine cannot resume halfway.
+//   - Some impose a structure on the whole answer, which an engine cannot resume halfway.
 //   - Some report the answer's tokens one by one.
-//   - With others, the client controls how the engine reads the last message.
+//   - Others let the client control how the engine reads the last message.
 var steered = [...]string{
 	"grammar", "json_schema", "ebnf", "regex", "structural_tag", "structured_outputs", "response_schema",
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "echo", "prompt_logprobs", "return_token_ids",
@@ -21,7 +21,8 @@ var steered = [...]string{
 }
 
 // Continues reports whether a second engine could continue the first engine's answer. The answer
-// must have one choice and no structured output.
+// must have one choice and consist only of text. It must have neither structured output nor log
+// probabilities, and the request must have no steered member.
 func Continues(r *Request) bool {
 	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || Given(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {

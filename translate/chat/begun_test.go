@@ -86,7 +86,7 @@ func TestContinues(t *testing.T) {
 			t.Errorf("Continues with %s = %v, want %v", members, got, want)
 		}
 	}
-	var r Request // the client has set the member that says whether the last message is the start of the answer
+	var r Request // the client has said whether the last message is the start of the answer
 	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || Continues(&r) {
 		t.Error(err, "the last message is the assistant's")
 	}

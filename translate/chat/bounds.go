@@ -8,15 +8,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// With the members in this file, a small request can cause a lot of work for an engine. The work is
-// for every token (stop sequences, biases, log probabilities), for every choice, or before
-// generation starts (grammars and schemas). Engines limit only a few of these members. The limits
-// here are far above the values that clients are known to send.
+// The members in this file let a small request cause a lot of work for an engine. The work is
+// repeated for every token (stop sequences, biases, log probabilities) or every choice, or is done
+// before generation starts (grammars, schemas). Engines limit only a few of these members. The
+// limits are far above the values that clients are known to send.
 
 // bound limits one member. A field that is 0 sets no limit.
 type bound struct {
 	name     string // a top-level member, or outer.inner for the member inner of the object outer
-	elements int
+	elements int    // maximum number of elements of an array or an object
 	of       string
 	bytes    int   // maximum length as JSON
 	value    int64 // maximum of an integer, which must not be negative
@@ -65,7 +65,7 @@ var bounds = [...]bound{
 	{name: "n", value: translate.MaxChoices, least: 1},
 	{name: nameOfChoices, value: translate.MaxChoices, least: 1},
 	{name: "best_of", value: translate.MaxChoices, least: 1},
-	{name: "logprobs", value: mostTop}, // for legacy completions; in chat, logprobs is not a number
+	{name: "logprobs", value: mostTop}, // for legacy completions; in chat, logprobs is a boolean
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},
 	{name: "n_probs", value: mostTop},
@@ -93,7 +93,7 @@ var bounds = [...]bound{
 	{name: "format", bytes: longestGrammar, schema: answerSchema},               // Ollama
 }
 
-// samplingParams is an object from which SGLang reads more members of the request.
+// samplingParams is an object from which SGLang reads additional request members.
 const samplingParams = "sampling_params"
 
 var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
@@ -114,7 +114,7 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	return jsonx.NewNames(names...), of
 }()
 
-// CheckBounds refuses a request of any dialect that exceeds the limits. It checks every occurrence
+// CheckBounds rejects a request of any dialect that exceeds the limits. It checks every occurrence
 // of a member, in any case.
 func CheckBounds(root jsonx.Value) *Invalid {
 	if !root.IsObject() {

@@ -22,7 +22,7 @@ func TestBounds_Choices(t *testing.T) {
 	}
 }
 
-// TestBounds checks that every member in the table is accepted up to its limit and refused above
+// TestBounds checks that every member in the table is accepted up to its limit and rejected above
 // it, and that no spelling evades the limit.
 func TestBounds(t *testing.T) {
 	check := func(body string) *Invalid {

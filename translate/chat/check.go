@@ -9,9 +9,9 @@ import (
 
 // Check applies a model's rules to a decoded request. It lowers the token limit and the effort to
 // the model's maximum. The error is an *apierr.Error. Check may be called again with another
-// model's rules. They then apply to the client's original values.
+// model's rules, which then apply to the client's original values.
 //
-// Check never refuses a prompt because of its length. Only the engine can count the tokens.
+// Check never rejects a prompt because of its length. Only the engine can count the tokens.
 func (r *Request) Check(rules *ModelRules) error {
 	if !r.usual || rules.Refuse.refusesUsual() {
 		if err := rules.Refuse.Members(r.doc.Root()); err != nil {

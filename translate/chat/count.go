@@ -1,6 +1,6 @@
 package chat
 
-// CountRequest describes a request for which an engine only counts the prompt's tokens.
+// CountRequest describes a request that only counts the prompt's tokens.
 type CountRequest struct {
 	Served           string
 	Model            []byte

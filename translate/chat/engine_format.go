@@ -17,8 +17,8 @@ type EngineFormat struct {
 	// If Stream is true, the edge requests a stream even if the client wants a single response, so
 	// that the call can be cancelled.
 	Stream bool
-	// TokenMember is max_tokens or max_completion_tokens. If it has any other value, the limit
-	// stays in the client's member.
+	// TokenMember is max_tokens or max_completion_tokens. For any other value, the limit stays in
+	// the client's member.
 	TokenMember string
 	// If ContinuousUsage is true, the edge requests usage in every chunk (continuous_usage_stats).
 	ContinuousUsage bool
@@ -30,10 +30,10 @@ type EngineFormat struct {
 	// Prefill lists members to add if the last message is the start of the answer
 	// (Request.Prefilled). Without these members, the engine would start the answer again.
 	Prefill []Member
-	// DeveloperAsSystem sends the role developer as system, because some templates do not know
+	// DeveloperAsSystem sends the role developer as system, because some templates do not support
 	// developer.
 	DeveloperAsSystem bool
-	// ToolChoice, ResponseFormat and NullContent say which forms the engine accepts.
+	// ToolChoice, ResponseFormat and NullContent are the forms that the engine accepts.
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
 	NullContent    NullForm
@@ -47,15 +47,15 @@ type EngineFormat struct {
 
 // ReasoningFormat is the format of the reasoning effort in an engine's requests.
 type ReasoningFormat struct {
-	// Words lists the words of EngineEfforts that the engine accepts; empty: the words of Efforts.
-	// Any other word is replaced by the nearest of these. If "none" is not in the list, it is
-	// omitted from the request.
+	// Words lists the words in EngineEfforts that the engine accepts. If Words is empty, the engine
+	// accepts the words in Efforts. Any other word is replaced by the nearest accepted word. If
+	// "none" is not accepted, it is omitted from the request.
 	Words []string
-	// Refused lists words that the engine has refused. The edge no longer sends them.
+	// Refused lists words that the engine has rejected. The edge does not send them again.
 	Refused EffortSet
 	// Off lists members to add if the effort is "none", and On lists members to add for any other
-	// effort. If the client sent an object of the same name, the edge adds only what the object
-	// lacks. It does not overwrite the client's values.
+	// effort. If the client sent an object of the same name, the edge adds only the members that
+	// the object lacks.
 	Off, On []Member
 	// History is the member from which the engine reads the reasoning of earlier turns:
 	// NameReasoningContent or NameReasoning. It is empty if the engine does not read reasoning of
@@ -69,8 +69,8 @@ type Member struct {
 	Value []byte
 }
 
-// standardReasoningFormat sends the effort as the contract defines it. vLLM, SGLang and others
-// understand this.
+// standardReasoningFormat sends the effort as the contract defines it. vLLM, SGLang and other
+// engines understand this format.
 var standardReasoningFormat = ReasoningFormat{History: NameReasoningContent}
 
 func (f *EngineFormat) reasoningHistory() string {
@@ -91,7 +91,7 @@ func (how *ReasoningFormat) added(effort string) []Member {
 }
 
 // word returns the effort for the engine, or "" to omit the member. xhigh and max are
-// interchangeable, because some clients and engines know only one of them.
+// interchangeable, because some clients and engines support only one of them.
 func (how *ReasoningFormat) word(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
@@ -124,25 +124,25 @@ func EffortsOf(word string) EffortSet {
 // Has reports whether the word is in the set.
 func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) != 0 }
 
-// ToolChoiceForm says which values of tool_choice an engine reads.
+// ToolChoiceForm is the set of tool_choice values that an engine reads.
 type ToolChoiceForm uint8
 
 // If an engine does not read the client's choice, it receives only the tools that the choice
 // allows: the named tool, or no tools.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
-	ToolChoiceWords                  // auto, none and required
-	ToolChoiceIgnored                // nothing
+	ToolChoiceWords                  // reads auto, none and required
+	ToolChoiceIgnored                // reads no values
 )
 
-// ResponseForm says which values of response_format an engine reads.
+// ResponseForm is the set of response_format values that an engine reads.
 type ResponseForm uint8
 
 // The values of ResponseForm.
 const (
 	ResponseAsSent  ResponseForm = iota
 	ResponseSchemas              // all values; json_object is sent as a schema that any object matches
-	ResponseValue                // schemas in the member value, as in TGI; text is not supported
+	ResponseValue                // schemas in a member named value (TGI); no text format
 )
 
 // NullForm says how to send a message whose content is null or absent.
@@ -165,8 +165,8 @@ type Priority struct {
 
 const namePriority = "priority"
 
-// Take removes the client's priorities from a request. It returns the number for the engine, or
-// nil.
+// Take removes the client's priorities from a request. It returns the number to send to the engine,
+// or nil.
 func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
@@ -206,7 +206,7 @@ func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
 
 // Take removes the client's salts from a request. It returns the engine's salt, a hash of the owner
 // and the client's salts, as a JSON string. A client can therefore separate its users, but can
-// never reach another owner's prompts.
+// never reach another owner's prompts. The salt does not reveal the owner.
 func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))

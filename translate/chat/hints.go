@@ -9,8 +9,8 @@ import (
 // WordList is a list of values that are only hints, such as a reasoning effort or an image's
 // detail. Vendors extend these lists, and their clients send the new words to every server. The
 // edge replaces an unknown word with the nearest known word and reports this in the header
-// x-penstock-dropped. A strict edge refuses unknown words. Words that change an answer's format or
-// meaning, such as roles and types, are never replaced.
+// x-penstock-dropped. A strict edge rejects unknown words. The edge never replaces words that
+// change an answer's format or meaning, such as roles and types.
 type WordList struct {
 	Words []string
 	Other string // replaces a word that does not resemble any word in the list

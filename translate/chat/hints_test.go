@@ -10,7 +10,7 @@ import (
 )
 
 // TestHints checks that an unknown word in a hint is read as the nearest known word and reported. A
-// strict edge must refuse it.
+// strict edge must reject the word.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	image := func(detail string) string {
@@ -21,7 +21,7 @@ func TestHints(t *testing.T) {
 		members, sent string
 		offers        []string // the model's efforts
 		hints         string
-		strict        string // the parameter that a strict edge refuses
+		strict        string // the parameter that a strict edge rejects
 	}{
 		{text + `,"reasoning_effort":"low"`, `"reasoning_effort":"low"`, nil, "", ""},
 		{text + `,"reasoning_effort":"galactic"`, `"reasoning_effort":"high"`, nil, "member:effort", "reasoning_effort"},

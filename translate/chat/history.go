@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Arguments writes the arguments of tool calls that a client sends back. Engines refuse the whole
+// Arguments writes the arguments of tool calls that a client sends back. Engines reject the whole
 // request if the arguments are not a JSON object. A single malformed or truncated tool call would
 // therefore make every later request of the conversation fail.
 //
@@ -130,12 +130,12 @@ const keepArguments = 64 << 10
 
 // ParseHistory does the same as Doc.Parse for the body of a request, but repairs a conversation. If
 // the only errors are lone surrogates in the conversation, ParseHistory replaces them in body with
-// U+FFFD, which does not change the body's length. Otherwise a single bad answer from an engine
-// could make every later request of the conversation fail. members lists the members that contain
-// the conversation. If it is empty, nothing is replaced.
+// U+FFFD, without changing the body's length. Otherwise a single bad answer from an engine could
+// make every later request of the conversation fail. members lists the members that contain the
+// conversation. If it is empty, nothing is replaced.
 //
 // ParseHistory replaces halves in string values other than tool names, and in the keys of a tool
-// call's input. A half anywhere else comes from the client and is refused.
+// call's input. A half anywhere else comes from the client and is rejected.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestHalfSurrogatesInHistory checks that lone surrogates in texts are replaced, so that an
-// engine's text does not end a conversation. Lone surrogates anywhere else are refused. A strict
-// edge always refuses them.
+// engine's text does not end a conversation. Lone surrogates anywhere else are rejected. A strict
+// edge always rejects them.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -53,7 +53,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 }
 
 // TestArgumentsInHistory checks that every dialect turns arguments into a JSON object. Engines
-// refuse any other arguments in a history, which would end the conversation permanently.
+// reject any other arguments in a history, which would end the conversation permanently.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,
@@ -86,8 +86,8 @@ func TestArgumentsInHistory(t *testing.T) {
 	}
 }
 
-// TestAnyTool checks that Mistral's tool_choice any is replaced with the word that engines know. A
-// strict edge refuses it.
+// TestAnyTool checks that Mistral's tool_choice any is replaced with the word that engines
+// recognize. A strict edge rejects it.
 func TestAnyTool(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`)
 	var r Request

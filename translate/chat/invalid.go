@@ -9,8 +9,8 @@ import (
 )
 
 // Invalid describes what is wrong with one member. The code that finds the mistake creates the
-// Invalid with the member's name, and each outer level prepends its name. Paths therefore cost
-// nothing in a correct request, and contain no client text.
+// Invalid with the member's name, and the code for each outer level prepends the name of that
+// level. Paths therefore cost nothing if a request is correct, and contain no client text.
 type Invalid struct {
 	Param string
 	Code  string
@@ -70,7 +70,7 @@ func (e *Invalid) Err() error {
 	return err
 }
 
-// AboutImage marks e as refusing an image.
+// AboutImage marks e as rejecting an image.
 func (e *Invalid) AboutImage() *Invalid {
 	e.Image = true
 	return e
@@ -99,7 +99,7 @@ func WrongValue(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
-// Unsupported returns the error for a member or value that is not available here.
+// Unsupported returns the error for a member or value that is not supported.
 func Unsupported(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
@@ -114,12 +114,12 @@ func kindName(v jsonx.Value) string {
 	return "a " + v.Kind().String()
 }
 
-// ReadFields reads members of v and refuses a member that two readers could read differently.
+// ReadFields reads members of v and rejects members that two readers could read differently.
 func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	return invalidMember(names.Fields(v, out))
 }
 
-// invalidMember returns the refusal of a member that two readers could read differently.
+// invalidMember returns the error for a member that two readers could read differently.
 func invalidMember(err error) *Invalid {
 	if err == nil {
 		return nil
@@ -147,7 +147,7 @@ func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Valu
 	return ReadFields(v, names, out).In(name)
 }
 
-// Given reports whether an optional member has a value. SDKs send null for unset members.
+// Given reports whether an optional member is set. SDKs send null for unset members.
 func Given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
 
 func syntaxError(body []byte, err error) error {

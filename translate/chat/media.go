@@ -9,8 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines fetch media not only from content parts. They recognize a medium by the member's name, at
-// any depth.
+// Engines fetch media from content parts, but also from members with certain names, at any depth.
 
 // mediaNames lists the members and part types from which engines read media. Speech engines fetch a
 // voice sample or read it from a file on their disk.
@@ -31,9 +30,9 @@ var mediaNames = [...]string{
 // placeNames lists the members of a medium that contain its location or its data.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
-// CheckMedia refuses media that an engine would read from its own disk, or fetch from a location
+// CheckMedia rejects media that an engine would read from its own disk, or fetch from a location
 // that chat does not allow for images. A value with a scheme must be a data URL, or an https URL
-// with a host name that ModelRules.ImageHosts allows. Paths are refused. The error is an
+// with a host name allowed by ModelRules.ImageHosts. Paths are rejected. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
@@ -63,7 +62,7 @@ func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// RefuseMediaText refuses a form field that refers to a medium by a URL or a path.
+// RefuseMediaText rejects a form field that refers to a medium by a URL or a path.
 func RefuseMediaText(name string, value []byte) error {
 	field := []byte(strings.TrimSuffix(name, "[]"))
 	if !among(mediaNames[:], field) && !among(placeNames[:], field) || !hasScheme(value) && !isPath(value) {
@@ -155,8 +154,8 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks a value that may be a URL or a path. Any other value is accepted: engines read it as
-// base64 or as an id, or refuse it.
+// url checks a value that may be a URL or a path. Any other value is accepted. Engines read such a
+// value as base64 or as an id, or reject it.
 func (m *media) url(v jsonx.Value) *Invalid {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
@@ -191,8 +190,8 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// hasScheme also finds a scheme that follows spaces or contains control characters, because some
-// readers strip them.
+// hasScheme reports whether any reader could find a URL scheme in s. It also finds a scheme that
+// follows spaces or contains control characters, because some readers strip them.
 func hasScheme(s []byte) bool {
 	letters := 0
 	for i, c := range s[:min(len(s), 256)] {
@@ -208,15 +207,15 @@ func hasScheme(s []byte) bool {
 	return false
 }
 
-// maxPath is Linux's PATH_MAX. A longer text cannot open a file.
+// maxPath is Linux's PATH_MAX. A longer text cannot be a path.
 const maxPath = 4096
 
-// jpegStart is the start of a JPEG in base64. In base64, no other medium starts with a slash and
-// can be as short as a path.
+// jpegStart is the start of a JPEG in base64. No other base64 medium that starts with a slash can
+// be as short as a path.
 const jpegStart = "/9j/"
 
 // isPath reports whether an engine could read s as a path outside its own folder. A name without
-// slashes is the id of a voice. base64 may also contain slashes.
+// slashes is a voice id. Base64 may also contain slashes.
 func isPath(s []byte) bool {
 	if len(s) > maxPath {
 		return false
@@ -265,6 +264,8 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
+// knownNames lists further members that an error may name: members that contain media, and members
+// of families that steer an engine.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",

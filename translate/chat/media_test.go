@@ -98,7 +98,7 @@ func TestCheckMedia(t *testing.T) {
 	}
 }
 
-// TestMessageMedia checks that media in a message but outside its content are also refused.
+// TestMessageMedia checks that media in a message but outside its content are also rejected.
 func TestMessageMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{

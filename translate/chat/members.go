@@ -39,7 +39,7 @@ const (
 	memberIncludeReasoning
 	memberUser
 	memberParallelToolCalls
-	memberN // number of choices; a stream is complete only when every choice has ended
+	memberN // number of choices; a stream is complete only once every choice has ended
 	memberNCmpl
 	memberPromptCacheKey // of any type, because it is only a hint about where the prompt is cached
 	memberCount

@@ -3,14 +3,14 @@ package chat
 // ModelRules are the rules that Check applies to a request. The zero value limits nothing. All
 // requests for a model share a ModelRules, so Check does not modify it.
 type ModelRules struct {
-	// Strict refuses requests that the edge otherwise adjusts: a token limit that is too high, and
-	// the efforts "minimal" and "max". It also refuses audio, video and files.
+	// Strict rejects requests that the edge otherwise adjusts because the token limit is too high,
+	// or the effort is "minimal" or "max". Strict also rejects audio, video and files.
 	Strict bool
 	// ContextLength is in tokens; 0 if unknown.
 	ContextLength int
 	// MaxOutputLength is the maximum token limit; 0 if there is none.
 	MaxOutputLength int
-	// Efforts are the supported reasoning efforts. If nil, no effort is refused.
+	// Efforts are the supported reasoning efforts. If nil, no effort is rejected.
 	Efforts []string
 	// LowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
 	// chat require this.
@@ -18,10 +18,10 @@ type ModelRules struct {
 	// ReasoningHistory is ReasoningLoop or ReasoningNone. For any other value, the engine receives
 	// all reasoning in the history.
 	ReasoningHistory string
-	// Features are the supported optional features. If nil, no feature is refused.
+	// Features are the supported optional features. If nil, no feature is rejected.
 	Features []string
 	// InputModalities are the supported kinds of input, such as text and image. If nil, images are
-	// not refused.
+	// not rejected.
 	InputModalities []string
 	// Vision limits requests with images. It may be nil.
 	Vision *VisionLimits
@@ -43,7 +43,7 @@ type VisionLimits struct {
 const (
 	FeatureTools             = "tools"
 	FeatureStructuredOutputs = "structured_outputs"
-	FeatureJSONMode          = "json_mode" // sufficient for response_format json_object
+	FeatureJSONMode          = "json_mode" // enough for response_format json_object
 	FeatureReasoning         = "reasoning"
 )
 

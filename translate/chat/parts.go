@@ -8,12 +8,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Only a few models accept parts with audio, video or a file. The edge refuses these parts unless
+// Only a few models accept parts with audio, video or a file. The edge rejects these parts unless
 // the model's entry lists their kind (ModelRules.InputModalities).
 
 // Medium is a part with audio, video or a file.
 type Medium struct {
-	// Message and Part are the position of the part: messages[Message].content[Part].
+	// Message and Part are the indexes of the part: messages[Message].content[Part].
 	Message, Part int
 	// Kind is audio, video or file.
 	Kind string
@@ -107,7 +107,7 @@ func isFormat(s []byte) bool {
 	})
 }
 
-// readMediumURL reads a URL. The rules are the same as for image URLs.
+// readMediumURL checks a URL by the same rules as image URLs, and returns its host.
 func readMediumURL(v jsonx.Value, kind string) ([]byte, *Invalid) {
 	var m [1]jsonx.Value
 	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {

@@ -12,11 +12,10 @@ import (
 //   - model becomes the served name.
 //   - stream becomes true if the client or the format requests a stream. include_usage is then
 //     added to the client's stream_options. If no stream is requested, stream_options is dropped,
-//     because some engines refuse it.
-//   - The token limit becomes the limit from Check, or a lower limit from Fit. It is written in the
-//     format's member. If the client sent no limit, the model's limit is added. Limits that engines
-//     read under other names are also lowered.
-//   - n is added for engines that do not know n_cmpl, llama.cpp's name for n.
+//     because some engines reject it.
+//   - The token limit becomes the limit from Check, or a lower limit from Fit. It is written in the format's member. If the client sent no limit, the model's limit is added. Limits that engines read under other names are also lowered.
+//   - n is added if the client sent only n_cmpl, llama.cpp's name for n, because other engines do
+//     not support that name.
 //   - Integers that the client wrote as 1.0 or 1e2 are written in digits.
 //   - An image URL that is a plain string becomes the object {"url":…}. An unknown detail becomes
 //     the nearest known detail.
@@ -31,7 +30,7 @@ import (
 //   - A refusal part in an assistant message becomes a text part.
 //   - response_format and messages without content are adapted to the format.
 //   - Consecutive messages with the same role are joined if the dialect or the format requires it.
-//   - The role developer becomes system if the engine does not know it.
+//   - The role developer becomes system if the engine does not support developer.
 //   - Reasoning in the history is moved to the format's member, or removed if the model's rules
 //     require that.
 //   - The salt combines the format's salt and the client's.
@@ -215,6 +214,8 @@ func patchEffort(p *patch, v jsonx.Value, word string) {
 
 var textRequired = []byte(`"required"`)
 
+// patch writes the tool_choice in a form that the engine reads, and removes the tools that must not
+// be called.
 func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	choice, tools := members[memberToolChoice], members[memberTools]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
@@ -303,6 +304,9 @@ var (
 	textSystem     = []byte(`"system"`)
 )
 
+// patch rewrites what engines would not understand in the messages. Image URLs become objects,
+// malformed arguments become an object, refusals become texts, and developer becomes system for
+// engines without that role.
 func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
 		m := &r.Images[i]
@@ -394,8 +398,8 @@ func (p *patch) delete(v jsonx.Value) {
 	}
 }
 
-// setOption adds a member to stream_options, or sets it. Decode has checked that the member occurs
-// at most once.
+// setOption sets or adds a member of stream_options. Decode has checked that the member occurs at
+// most once.
 func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
 	case !v.Exists():
@@ -423,7 +427,7 @@ func (p *patch) addMembers(list, before []Member) {
 	}
 }
 
-// merge adds those members of the object value that the client's object v lacks.
+// merge adds to the client's object v the members of value that v lacks.
 func (p *patch) merge(v jsonx.Value, value []byte) {
 	var d jsonx.Doc
 	if err := d.Parse(value, jsonx.Options{}); err != nil {

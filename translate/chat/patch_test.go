@@ -45,7 +45,7 @@ func (f *targetFile) target() *EngineFormat {
 // TestAppendUpstream runs the archives in testdata/encode. Each has a target, optional limits, the
 // client's request and the engine's request.
 func TestAppendUpstream(t *testing.T) {
-	var r Request // reused for all cases, to check that nothing remains from an earlier case
+	var r Request // reused for all cases, to check that Reset clears everything
 	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
 		var limits ModelRules

@@ -21,7 +21,7 @@ type Prompt struct {
 	developer bool
 	refused   []refusalPart
 	arguments Arguments
-	malformed []jsonx.Value // tool call arguments in the history that engines would refuse
+	malformed []jsonx.Value // tool call arguments in the history that engines would reject
 
 	contentless []contentless
 	turn        turnRole
@@ -33,6 +33,7 @@ type contentless struct {
 	calls            bool
 }
 
+// reset releases the body and keeps allocated memory.
 func (p *Prompt) reset() {
 	clear(p.Images)
 	clear(p.Media)
@@ -43,14 +44,14 @@ func (p *Prompt) reset() {
 	p.arguments.Reset()
 	images, media, refused, malformed := p.Images[:0], p.Media[:0], p.refused[:0], p.malformed[:0]
 	arguments, list, contentless := p.arguments, p.thoughts.list[:0], p.contentless[:0]
-	*p = Prompt{} // in place: a new value with the kept fields would be built first and then copied
+	*p = Prompt{} // cleared first, because a literal with the retained fields would be copied
 	p.Images, p.Media, p.refused, p.malformed = images, media, refused, malformed
 	p.arguments, p.thoughts.list, p.contentless = arguments, list, contentless
 }
 
 // EstimateTokens estimates the number of tokens in the prompt, for limits and for routing. It
-// divides the length of the text by bytesPerToken, which is 4 if it is not positive. It adds the
-// template's tokens for each message, and counts images by their size.
+// divides the length of the text by bytesPerToken, or by 4 if bytesPerToken is not positive. It
+// adds the template's tokens for each message, and counts images by their size.
 func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
 		bytesPerToken = 4
@@ -89,7 +90,7 @@ const (
 	messageToolCalls
 	messageReasoningContent
 	messageReasoning
-	messageMedia       // followed by other members that contain media
+	messageMedia       // followed by the other members that contain media
 	messageMemberCount = messageMedia + 9
 )
 
@@ -196,8 +197,8 @@ func roleOf(v jsonx.Value) string {
 	return ""
 }
 
-// decodeContent reads a content, which is a string, null, or an array of parts. assistant is true
-// for an assistant message.
+// decodeContent reads a message's content, which is a string, null, or an array of parts. assistant
+// is true for an assistant message.
 func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
@@ -222,7 +223,7 @@ const (
 	partRefusal
 	partFile
 	partImageURL
-	partForeign     // followed by other members that contain media
+	partForeign     // followed by the other members that contain media
 	partMemberCount = partForeign + 7
 )
 
@@ -234,7 +235,7 @@ var mediaOfParts = []string{
 	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
 }
 
-// Agents send back parts with members that belong to other parts or to messages. decodePart refuses
+// Agents send back parts with members that belong to other parts or to messages. decodePart rejects
 // such a member only if it contains media, because some engines read media from any type of part.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	var m [partMemberCount]jsonx.Value

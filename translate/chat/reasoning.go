@@ -19,24 +19,25 @@ const (
 	effortMax     = "max"
 )
 
-// Reasoning is what a request says about the model's reasoning.
+// Reasoning contains a request's reasoning settings.
 type Reasoning struct {
 	// Effort is one of Efforts, or empty if the client did not send an effort. Check may lower it.
 	Effort string
 	// Max is true if the client sent max. max counts as xhigh, but some engines distinguish the
 	// two.
 	Max bool
-	// Include is false if the client does not want to see reasoning.
+	// Include is false if the client does not want reasoning in the answer.
 	Include bool
 
-	foreign bool // the effort was a word of another vendor
-	unknown bool // the effort was a word that the edge does not know
+	foreign bool // the effort was another vendor's word
+	unknown bool // the edge did not recognize the effort
 	param   string
 }
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decode checks reasoning.max_tokens, but does not add it to the token limit.
+// decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
+// reasoning.exclude. It checks reasoning.max_tokens, but does not add it to the token limit.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -140,8 +141,8 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// LowerEffort returns the highest effort in words that is not above the given effort. If all of
-// them are above it, LowerEffort returns the lowest. If words contains none of Efforts, it returns
+// LowerEffort returns the highest effort in words that is not above the given effort. If all words
+// are above it, LowerEffort returns the lowest word. If words contains none of Efforts, it returns
 // "".
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
@@ -158,10 +159,10 @@ func LowerEffort(words []string, effort string) string {
 	return ""
 }
 
-// Clients send the reasoning of earlier turns back as reasoning_content or as reasoning. Engines
-// read one of the two members. Most templates print the reasoning of the current tool loop. If this
-// reasoning were missing, the prompt would differ from the engine's cached prefix, and the model
-// would lose its plan.
+// Clients send the reasoning of earlier turns back as reasoning_content or as reasoning. An engine
+// reads only one of the two members. Most templates print the reasoning of the current tool loop.
+// If this reasoning were missing, the prompt would differ from the engine's cached prefix, and the
+// model would lose its plan.
 
 // The parts of the reasoning history that an engine receives (ModelRules.ReasoningHistory).
 const (
@@ -202,8 +203,8 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, thought{i, content, reasoning})
 }
 
-// pass records a message that is not an assistant message. A user text ends the tool loop. A user
-// text directly after tool results does not, because agents put reminders there.
+// pass records a message that is not an assistant message. A user text ends the tool loop, unless
+// it directly follows tool results, because agents put reminders there.
 func (t *thoughts) pass(i int, role string, text bool) {
 	if text && !t.result && role == "user" {
 		t.loop, t.inLoop = i, 0

@@ -11,23 +11,23 @@ import (
 )
 
 // RefusedMembers is a set of top-level members that steer an engine and that clients must not set.
-// Matching ignores case, because some engines do. Names that start with x- are always refused,
+// Matching ignores case, because some engines do. Names that start with x- are always rejected,
 // because gateways and engines read them as headers.
 //
-// A nil or zero RefusedMembers refuses only names that start with x-. A RefusedMembers is
+// A nil or zero RefusedMembers rejects only names that start with x-. A RefusedMembers is
 // immutable.
 type RefusedMembers struct {
-	named  [32][]string // by the low five bits of the first byte, which are the same for upper and lower case
+	named  [32][]string // by the low five bits of the first byte, which ignore case
 	inside []insideRefusal
 	allow  []string
 	hosted bool
-	usual  bool       // the set may refuse usual members of a chat request
-	begun  *nameStart // covers all refused names; if nil, only control members are refused
+	usual  bool       // the set may reject usual members of a chat request
+	begun  *nameStart // covers all rejected names; if nil, only control members are rejected
 }
 
 // nameStart indexes names by bits of their first two bytes. One look-up excludes most other names.
 // False positives are possible.
-type nameStart [32]uint32 // the index is five bits of the first byte, the bit number is five bits of the second byte
+type nameStart [32]uint32 // index: five bits of the first byte; bit: five bits of the second
 
 func (n *nameStart) add(pattern string) {
 	first := n[:]
@@ -101,7 +101,7 @@ func refusesAny(r *RefusedMembers, set uint64) bool {
 func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.usual }
 
 // Allow returns a copy of r that accepts the given names, which may have the form outer.inner.
-// Names that start with x- stay refused.
+// Names that start with x- are still rejected.
 func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
 	if r == nil || len(names) == 0 {
 		return r
@@ -118,7 +118,7 @@ func (r *RefusedMembers) allows(name []byte) bool {
 	return slices.ContainsFunc(r.allow, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
-// Members returns an error if the object v has a member that r refuses. The error is an
+// Members returns an error if the object v has a member that r rejects. The error is an
 // *apierr.Error without client text.
 func (r *RefusedMembers) Members(v jsonx.Value) error {
 	begun := controlStart
@@ -163,7 +163,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if matches(name, controlMembers) {
 		return controlMembers, true
 	}
-	first := byte(0) // for an empty name; a pattern that matches it is stored under every byte
+	first := byte(0) // for an empty name, because a pattern that matches it is stored under every byte
 	if len(name) > 0 {
 		first = name[0]
 	}
@@ -244,10 +244,10 @@ type hostedMember struct {
 	most   string   // describes the allowed values in the error
 }
 
-// hostedMembers lists members with which a client could spend the operator's money at a hosted
-// engine, make the engine store the conversation, or pass the conversation to a third party. They
-// are refused only for a model that has a hosted engine, because other engines ignore them or
-// interpret them differently. null counts as absent.
+// hostedMembers lists members that would let a client spend the operator's money at a hosted
+// engine, or make the engine store the conversation or share it with a third party. They are
+// rejected only if the model has a hosted engine, because other engines ignore them or interpret
+// them differently. null counts as absent.
 var hostedMembers = [...]hostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
@@ -263,7 +263,7 @@ var hostedMembers = [...]hostedMember{
 	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
 }
 
-// Hosted returns a copy of r that also refuses hostedMembers.
+// Hosted returns a copy of r that also rejects hostedMembers.
 func (r *RefusedMembers) Hosted() *RefusedMembers {
 	hosted := new(RefusedMembers)
 	if r != nil {
@@ -281,6 +281,8 @@ func (r *RefusedMembers) Hosted() *RefusedMembers {
 	return hosted
 }
 
+// checkHosted rejects a member that clients must not send to hosted engines. The error contains the
+// table's spelling of the name, not the client's.
 func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	i := r.findHosted(k, v)
 	if i < 0 {
@@ -290,6 +292,8 @@ func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
 }
 
+// findHosted returns the index in hostedMembers of the member k if its value is not allowed,
+// otherwise -1.
 func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1

@@ -86,7 +86,7 @@ var parseOptions = jsonx.Options{Record: 6, Paired: true}
 // HasSchema reports whether the answer must follow a schema.
 func (r *Request) HasSchema() bool { return r.schema }
 
-// Reset clears the request and releases the body.
+// Reset clears the request and releases the body. It keeps allocated memory for the next request.
 func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
@@ -96,7 +96,7 @@ func (r *Request) Reset() {
 	r.N, r.Tokens, r.Reasoning.Include = 1, noTokenLimit, true
 	r.parsed = parsed{}
 	r.name, r.text = r.name[:0], r.text[:0]
-	if cap(r.name) > keepName { // a client may send a name of any length, although only short names are valid
+	if cap(r.name) > keepName { // clients may send a name of any length, even though only short ones are valid
 		r.name = nil
 	}
 	r.clean = true

@@ -4,7 +4,8 @@ package chat
 
 import "testing"
 
-// TestRequestAllocs checks that a reused Request does not allocate, from Decode to Segments.
+// TestRequestAllocs checks that the methods from Decode to Segments do not allocate in a reused
+// Request.
 func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,

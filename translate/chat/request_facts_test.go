@@ -69,7 +69,7 @@ func TestRequestFacts(t *testing.T) {
 		t.Errorf("got the effort %q, want high", r.Reasoning.Effort)
 	}
 
-	// After an error, a Request is ready for the next body and retains nothing of the previous
+	// After an error, a Request is ready for the next body and retains no data from the previous
 	// body.
 	if err := r.Decode([]byte(`{"model":"x","stream":true,"messages":5}`)); err == nil {
 		t.Fatal("accepted")

@@ -30,7 +30,7 @@ func toolBody(s string) string { return bodyWith(`"tools":[` + s + `]`) }
 func functionBody(s string) string { return toolBody(`{"type":"function","function":{` + s + `}}`) }
 
 // contractRows lists the contract's table rows and rules about chat. TestRequestRules must have an
-// accepted and a refused case for each of them, unless the contract accepts everything.
+// accepted and a rejected case for each of them, unless the contract accepts every value.
 var contractRows = []string{
 	"chat.model", "chat.messages", "chat.temperature", "chat.top_p", "chat.top_k", "chat.min_p", "chat.frequency_penalty",
 	"chat.presence_penalty", "chat.repetition_penalty", "chat.max_tokens", "chat.max_completion_tokens", "chat.stop", "chat.seed",
@@ -47,7 +47,7 @@ var contractRows = []string{
 type ruleCase struct {
 	row   string
 	body  string
-	code  string // empty: accepted
+	code  string // empty if the body is accepted
 	param string
 }
 

@@ -8,25 +8,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine compiles a JSON schema before it starts to generate, and other requests wait meanwhile.
-// An enum with 200,000 members blocks llama.cpp for minutes. The edge therefore limits the total
-// size of a schema.
+// An engine compiles a JSON schema before it starts to generate, and other requests must wait. An
+// enum with 200,000 members blocks llama.cpp for minutes. The edge therefore limits the total size
+// of a schema.
 
 // schemaBound limits the total size of all schemas in one member of a request.
 type schemaBound struct{ listed int }
 
 const (
 	mostListed = 4096 // elements in all lists, mainly enums; the same limit as for guided_choice
-	// A tool may have dozens of parameters, most of them with a short list. No single list may be
+	// A tool may have dozens of parameters, most of which have a short list. No single list may be
 	// longer than mostListed.
 	mostToolsListed = 4 * mostListed
 	// leastSchema is the length up to which a text cannot exceed any of the limits.
 	leastSchema = 2 * mostListed
-	schemaDepth = jsonx.DefaultMaxDepth + 1 // maximum number of levels that are scanned; a request cannot have more
+	schemaDepth = jsonx.DefaultMaxDepth + 1 // maximum number of scanned levels
 )
 
-// exceeded returns the limit that the schemas in v exceed, or "". For short schemas it costs only
-// one comparison.
+// exceeded returns the limit that the schemas in v exceed, or "". A short schema costs only one
+// comparison.
 func (b *schemaBound) exceeded(v jsonx.Value) string {
 	raw := v.Raw()
 	if len(raw) <= leastSchema {
@@ -60,7 +60,7 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
-		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter of these names
+		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter in one of these names
 }
 
 type container uint8
@@ -75,7 +75,7 @@ const (
 type schemaCount struct {
 	listed   int // elements in lists; an empty list counts as one element
 	longest  int
-	patterns int
+	patterns int // bytes in regular expressions
 }
 
 type schemaLevel struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // Session identifies the conversation of a request. Both fields are hashes. A field is 0 if the
-// request does not have the member.
+// request lacks the corresponding member.
 type Session struct {
 	// ID is the hash of the client's session name.
 	ID uint64
@@ -31,9 +31,9 @@ func SessionHashOf(v jsonx.Value) uint64 {
 }
 
 // SessionOfUser returns SessionHash for the session in metadata.user_id of a Messages request.
-// Claude Code writes user_…_account_…_session_ID, and since version 2.1.78 a JSON string with a
-// member session_id. Any other id identifies a person, who may have many conversations.
-// SessionOfUser then returns 0.
+// Claude Code writes user_…_account_…_session_ID or, since version 2.1.78, a JSON string with a
+// session_id member. SessionOfUser returns 0 for any other id, because it identifies a person, who
+// may have many conversations.
 func SessionOfUser(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0

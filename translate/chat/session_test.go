@@ -6,7 +6,7 @@ import (
 )
 
 // TestSessionOfUser checks that SessionOfUser finds the session in both formats of Claude Code, and
-// that the id of a person does not identify a session.
+// that a person's id does not identify a session.
 func TestSessionOfUser(t *testing.T) {
 	const id = "0b32c8a1-6f5e-4d3c-8b7a-1a2b3c4d5e6f"
 	one, hash := SessionHash([]byte(id)), strings.Repeat("ab", 32)
@@ -29,8 +29,8 @@ func TestSessionOfUser(t *testing.T) {
 	}
 }
 
-// TestSessionOf checks that the session has the cache key of the chat request, whatever its type,
-// length and bytes. If there is no such key, it has the key that a translator read.
+// TestSessionOf checks that a session uses the chat request's cache key, whatever the key's type,
+// length and bytes. If the request has no key, the session uses the key read by a translator.
 func TestSessionOf(t *testing.T) {
 	long := strings.Repeat(`é\n`, 100_000)
 	for key, want := range map[string]uint64{

@@ -10,15 +10,15 @@ import (
 )
 
 // The token limit is the client's limit, lowered to the model's limit and to the free space in the
-// engine's context. If the client sends no limit, the model's limit applies. Engines know other
-// names for the limit and read them first, so limits under these names are also lowered.
+// engine's context. If the client sends no limit, the model's limit applies. Some engines accept
+// other names for the limit and prefer them, so limits under these names are also lowered.
 
-// limitName classifies the members from which engines read how much to generate.
+// limitName classifies the members that tell engines how much to generate.
 type limitName uint8
 
 const (
 	limitMost   limitName = iota
-	limitInside           // the same within an object; at the top level this is a member of the contract
+	limitInside           // a maximum, but only within an object
 	limitLeast
 	limitChoices
 	limitObject // an object, or a list of objects, with any of these members
@@ -95,9 +95,9 @@ type TokenLimit struct {
 	Max int
 
 	bound    int // the model's limit, or 0
-	fallback int // the limit for engines if Max is -1; may be -1
+	fallback int // the limit sent to engines if Max is -1; may itself be -1
 	fitted   int // the highest limit that fits into the next engine's context, or -1 if unknown
-	said     int
+	said     int // tokens of the answer that an earlier engine has generated
 	named    NamedLimits
 }
 
@@ -164,7 +164,7 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses a minimum that exceeds most, the token limit. If most is 0, there is no limit.
+// Check rejects a minimum that exceeds most, the token limit. If most is 0, there is no limit.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -172,8 +172,8 @@ func (n *NamedLimits) Check(most int) *Invalid {
 	return nil
 }
 
-// Bound returns the value to which these limits are lowered, or 0 if they are not changed. limit is
-// the limit for the engine, or -1. model is the model's limit.
+// Bound returns the value to which these limits are lowered, or 0 if they are unchanged. limit is
+// the engine's limit, or -1. model is the model's limit.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -194,8 +194,8 @@ func (n *NamedLimits) Lower(limit int) int {
 
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound returns the value to which limits under other names are lowered, or 0 if they are not
-// changed. The value is the minimum of the client's limits, the model's limit and, if the client
+// Bound returns the value to which limits under other names are lowered, or 0 if they are
+// unchanged. The value is the minimum of the client's limits, the model's limit and, if the client
 // requested more, the limit from Fit.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
@@ -205,7 +205,7 @@ func (t *TokenLimit) Bound() int {
 	return bound
 }
 
-// Asked returns the client's limit, whatever member it is in, or -1.
+// Asked returns the client's limit from any member, or -1.
 func (t *TokenLimit) Asked() int {
 	if t.Max < 0 && t.named.Least > 0 {
 		return smaller(t.named.Least, t.bound)
@@ -217,8 +217,8 @@ func (t *TokenLimit) Asked() int {
 // from a member that is not part of the dialect.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
-// TokenLimit returns the limit for engines, or -1. It is the client's or else the model's limit,
-// minus the tokens that have already been generated.
+// TokenLimit returns the limit for engines, or -1 if there is none. It is the client's limit, or
+// else the model's, minus the tokens already generated.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.Left(t.said)
 	if t.fitted >= 0 {
@@ -275,15 +275,15 @@ func smaller(a, b int) int {
 }
 
 // LeastAnswer is the minimum space for the answer in a context, in tokens. If there is less space,
-// the answer would be truncated after a few words, so the edge refuses the request. Agents then
+// the answer would be truncated after a few words, so the edge rejects the request. Agents then
 // shorten their conversation.
 const LeastAnswer = 256
 
-// FitLimit returns the limit to send to an engine instead of asked. It is the space that the prompt
-// leaves in the context, minus a margin of 2 %, because prompt is only an estimate. It is never
-// lower than an eighth of the context or LeastAnswer, unless the client requested less. If the
-// estimate is too low, the engine refuses the request and reports the real count. context is 0 if
-// it is unknown.
+// FitLimit returns the limit to send to an engine instead of asked. The limit is the space that the
+// prompt leaves in the context, minus a margin of 2 %, because prompt is only an estimate. The
+// limit is never lower than an eighth of the context or LeastAnswer, unless the client requested
+// less. If the estimate is too low, the engine rejects the request and reports the real count.
+// context is 0 if it is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -291,8 +291,8 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns the next limit for an engine that refused a request because the prompt plus
-// the limit exceeds the engine's context. sent is the refused limit. prompt and context are the
+// RefitLimit returns the next limit for an engine that rejected a request because the prompt plus
+// the limit exceeds the engine's context. sent is the rejected limit. prompt and context are the
 // numbers in the engine's message, or 0. If least is true, prompt is only a lower bound. If no
 // useful limit fits, ok is false.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
@@ -310,7 +310,7 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 }
 
 // DefaultLimit returns the limit to send to an engine for a request without a limit, or -1. If
-// prompt plus bound may exceed the context, the context limits the answer, and engines would refuse
+// prompt plus bound may exceed the context, the context limits the answer, and engines would reject
 // an explicit limit. The caller should therefore overestimate the prompt (see DenseText).
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
@@ -335,7 +335,8 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 	})
 }
 
-// LowerAliases lowers all token limits under other names to bound. If bound is 0, nothing changes.
+// LowerAliases lowers all token limits under other names to bound. more is the name of another such
+// limit in this dialect, or empty. If bound is 0, nothing changes.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return
@@ -345,7 +346,7 @@ func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) 
 	})
 }
 
-// RefuseAliases refuses the limits that LowerAliases would lower.
+// RefuseAliases returns an error for the first limit that LowerAliases would lower.
 func RefuseAliases(root jsonx.Value, bound int, more string) *Invalid {
 	if bound <= 0 {
 		return nil

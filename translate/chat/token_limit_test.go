@@ -15,7 +15,7 @@ func TestTokenLimit(t *testing.T) {
 		limits ModelRules
 		member string
 		in     string
-		want   string // the body for the engine starts with this
+		want   string // expected start of the engine's body
 	}{
 		{"no limit", ModelRules{}, "", `{"n_predict":-1,` + leastBody + `}`, `{"n_predict":-1,"messages"`},
 		{"told", ModelRules{MaxOutputLength: 64}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
@@ -96,7 +96,7 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
-// TestRefitLimit checks the next limit for an engine that has refused a limit.
+// TestRefitLimit checks the next limit for an engine that has rejected a limit.
 func TestRefitLimit(t *testing.T) {
 	for _, c := range []struct {
 		name                  string

@@ -22,7 +22,7 @@ var (
 type ToolUse struct {
 	// Offered is true if at least one tool is defined.
 	Offered bool
-	// Forced is true if the model must call a tool, and Unused if it must not.
+	// Forced is true if the model must call a tool. Unused is true if it must not.
 	Forced, Unused bool
 	// Single is true if parallel_tool_calls is false.
 	Single bool
@@ -181,9 +181,9 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	return e.In("allowed_tools")
 }
 
-// AllowedTools reads a list of allowed tools. Engines do not support these lists. They receive only
-// the allowed tools, and the mode (auto by default) as tool_choice. find returns the position of an
-// element in tools.
+// AllowedTools reads a list of allowed tools. Engines do not support these lists, so they receive
+// only the allowed tools, and the mode (auto by default) as tool_choice. find returns the position
+// of an element in tools.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
 ) (word string, at []int, e *Invalid) {

@@ -2,10 +2,10 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// The chat templates of Gemma, Mistral and others refuse two consecutive turns with the same role.
-// The Messages API defines them as one turn. Clients of other APIs send them: Codex starts with two
-// developer and two user messages. The edge joins them into one message whose content is the list
-// of all their parts.
+// The chat templates of Gemma, Mistral and other models reject two consecutive messages with the
+// same role. The Messages API defines such messages as one turn. Clients of other APIs also send
+// them: Codex starts with two developer and two user messages. The edge joins them into one message
+// that contains all their parts.
 
 type turnRole uint8
 
@@ -35,7 +35,7 @@ func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
 	return turnOf(role)
 }
 
-// turnOf returns the role under which a message with nothing but text may be joined.
+// turnOf returns the role under which a message that contains only text may be joined.
 func turnOf(role string) turnRole {
 	switch role {
 	case "user":
@@ -50,7 +50,7 @@ func turnOf(role string) turnRole {
 
 func hasElements(v jsonx.Value) bool { return v.IsArray() && v.Index(0).Exists() }
 
-// JoinsTurns reports whether the format requires that messages of the request are joined.
+// JoinsTurns reports whether the edge must join messages of the request.
 func JoinsTurns(r *Request, format *EngineFormat) bool {
 	return r.Prompt.inRow && (r.TurnsAreOne || format.JoinTurns)
 }
@@ -69,7 +69,7 @@ func EffortWord(r *Request, format *EngineFormat) string {
 
 type joined struct {
 	role                   turnRole
-	message, name, content jsonx.Value // name is the role in the client's spelling
+	message, name, content jsonx.Value // name is the name of the role, exactly as the client sent it
 }
 
 // piece returns the range of the parts in a content. If text is true, the content is a string, and

@@ -90,7 +90,7 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 
 // TestJoinTurns_Property checks that an engine receives the same texts in the same order, and no
 // two adjacent messages that could be joined. It also checks that all bytes before the last turn
-// stay the same as a conversation grows.
+// stay the same while a conversation grows.
 func TestJoinTurns_Property(t *testing.T) {
 	roles := rapid.SampledFrom([]string{"system", "developer", "user", "assistant", "tool"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -203,7 +203,7 @@ func TestOtherForms(t *testing.T) {
 	for _, c := range []struct {
 		sent string
 		form ResponseForm
-		want string // empty: the member is omitted
+		want string // empty if the member is omitted
 	}{
 		{`{"type":"json_object"}`, ResponseAsSent, `{"type":"json_object"}`},
 		{`{"type":"json_object"}`, ResponseSchemas, object},
@@ -256,7 +256,7 @@ func TestEffortWord(t *testing.T) {
 		want   string
 	}{
 		{"high", nil, 0, "high"},
-		{"max", nil, 0, "xhigh"}, // the contract's word
+		{"max", nil, 0, "xhigh"}, // the contract defines only xhigh
 		{"none", nil, 0, "none"},
 		{"xhigh", three, 0, "high"},
 		{"max", three, 0, "high"},

@@ -11,8 +11,8 @@ const maxURL = 8 << 10
 // after the scheme.
 //
 // The engine fetches the URL from within the operator's network and with a different parser.
-// urlHost therefore refuses everything that two parsers could read differently: user names,
-// backslashes, spaces, and escapes in the host. It also refuses localhost, and IP addresses in
+// urlHost therefore rejects everything that two parsers could read differently: user names,
+// backslashes, spaces, and escapes in the host. It also rejects localhost, and IP addresses in
 // every spelling that a resolver may accept.
 func urlHost(rest []byte) (host []byte, text string) {
 	if len(rest) > maxURL {
@@ -51,8 +51,8 @@ func isPort(s []byte) bool {
 	return err == nil && n > 0
 }
 
-// isLiteralHost reports whether host may be localhost or an IP address in any spelling. Like
-// browsers, it looks at the last label, because no top-level domain is a number.
+// isLiteralHost reports whether host may be localhost or an IP address in any spelling. Like a
+// browser, it checks the last label, because no top-level domain is a number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {
 		return true

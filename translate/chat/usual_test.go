@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refusals lists sets of refused members. The last of them refuse usual members.
+// refusals lists sets of rejected members. The last sets reject usual members.
 var refusals = []*RefusedMembers{
 	nil, new(RefusedMembers), NewRefusedMembers("cache_salt", "priority", "stream_*x", "models", "min_t*"),
 	NewRefusedMembers("return_*").Hosted(), NewRefusedMembers("max_tok*"), NewRefusedMembers("*").Allow("model"),
@@ -66,7 +66,7 @@ func TestUsual(t *testing.T) {
 	})
 }
 
-// TestUsualIsUsual checks that an ordinary request uses the fast path, and which refused members
+// TestUsualIsUsual checks that an ordinary request uses the fast path, and which rejected members
 // disable it.
 func TestUsualIsUsual(t *testing.T) {
 	var r Request

@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors checks that GODEBUG disables the vector code, on which .ci/run and .ci/full
-// rely. Without GODEBUG, arm64 must run the vector code.
+// TestWithoutVectors checks that GODEBUG disables the vector code, because .ci/run and .ci/full
+// rely on this. Without GODEBUG, arm64 must run the vector code.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {

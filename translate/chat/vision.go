@@ -18,7 +18,7 @@ import (
 
 // Image is one image part.
 type Image struct {
-	// Message and Part are the position of the part: messages[Message].content[Part].
+	// Message and Part are the indexes of the part: messages[Message].content[Part].
 	Message, Part int
 	// Type is the media type of a data URL, detected from its content. It is empty for an https
 	// URL.
@@ -32,7 +32,7 @@ type Image struct {
 	Bytes int
 
 	object     bool        // image_url is an object that contains the URL
-	detail     jsonx.Value // set if engines do not know the client's detail
+	detail     jsonx.Value // set if engines do not recognize the client's detail
 	known      bool        // clients are known to send this detail
 	start, end int
 }
@@ -109,7 +109,7 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	return nil
 }
 
-// Engines do not know detailOriginal. The edge replaces it with high, the nearest word.
+// Engines do not recognize detailOriginal, so the edge replaces it with high, the nearest word.
 const detailOriginal = "original"
 
 var details = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
@@ -133,7 +133,7 @@ func (p *Prompt) unknownDetail() *Image {
 
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
 
-// read sets the fields that can be read from the URL, or returns what is wrong with it.
+// read sets the fields that depend on the URL, or returns what is wrong with it.
 func (m *Image) read(url []byte) *Invalid {
 	switch {
 	case hasFoldPrefix(url, "https://"):
@@ -199,7 +199,7 @@ func (m *Image) readData(s []byte) *Invalid {
 		return WrongValue("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte
-	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff refuses an image that does not decode
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff rejects an image that does not decode
 	kind := sniff(head[:n])
 	if kind == nil {
 		return notImage("must hold a JPEG, PNG or WebP image; its content is none of these")

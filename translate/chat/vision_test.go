@@ -39,7 +39,7 @@ func TestDataURLs(t *testing.T) {
 	b64 := base64.StdEncoding.EncodeToString
 	cases := []struct {
 		name, url string
-		kind      string // empty: refused
+		kind      string // empty if the image is rejected
 		w, h      int
 	}{
 		{"jpeg", dataURL("image/jpeg", jpegData), "image/jpeg", 640, 480},

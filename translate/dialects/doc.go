@@ -25,6 +25,6 @@
 // engines find them in their prefix cache.
 //
 // The translated body is decoded like any chat request from a client. All dialects therefore share
-// the checks, the limits, the routing and the engine formats. If this decoding finds an error,
-// Locate replaces the member's name with the name in the client's dialect.
+// the checks, the limits, the routing and the engine formats. If decoding finds an error, Locate
+// replaces the member's name with its name in the client's dialect.
 package dialects

@@ -26,7 +26,7 @@ const (
 	thinkingBlock = droppedBlock + "thinking"
 )
 
-// droppedNames is the fixed list. A tool type may end with a version, so the list has only the
+// droppedNames is the fixed list. A tool type may end with a version, so the list contains only the
 // start of the type.
 var droppedNames = [...]string{
 	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
@@ -53,7 +53,7 @@ var droppedNames = [...]string{
 	"member:summary", "member:thinking", "member:verbosity", // members with an unknown value: see chat.WordList
 }
 
-var _ [128 - len(droppedNames)]struct{} // does not compile if the set has too few bits
+var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too few bits
 
 // Tool adds a tool type.
 func (d *Dropped) Tool(kind jsonx.Value) {
@@ -66,10 +66,10 @@ func (d *Dropped) Tool(kind jsonx.Value) {
 	}
 }
 
-// Item adds an item type. It returns false if the dialect does not know the type.
+// Item adds an item type. It returns false if the list does not contain the type.
 func (d *Dropped) Item(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
 
-// Block adds a content block type. It returns false if the dialect does not know the type.
+// Block adds a content block type. It returns false if the list does not contain the type.
 func (d *Dropped) Block(kind jsonx.Value) bool { return d.kind(droppedBlock, kind) }
 
 func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {

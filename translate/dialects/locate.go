@@ -21,7 +21,7 @@ func Locate(err error, nameOf func(param string) string) error {
 	return err
 }
 
-// Images holds the positions of a chat request's images in the client's body.
+// Images lists the positions of a chat request's images in the client's body.
 type Images []Image
 
 // Image is the position of one image.

@@ -13,28 +13,28 @@ type Options struct {
 	// output. InPlace must not retain model.
 	InPlace func(model []byte) bool
 	// Opener opens sealed reasoning and compactions. Compactions are sealed for an empty model
-	// name. If Opener is nil, the translation opens nothing.
+	// name. If Opener is nil, sealed blobs are not opened.
 	Opener chat.Opener
 	// RedactThinking seals the reasoning in a Messages answer unless the client requests the
 	// reasoning text.
 	RedactThinking bool
-	// Refuse lists the members that steer an engine. They are never passed on.
+	// Refuse lists the members that steer an engine. These members are never passed on.
 	Refuse *chat.RefusedMembers
-	// Hosted returns more members to refuse for the model. It may be nil, and must not retain
+	// Hosted returns additional members to reject for the model. It may be nil, and must not retain
 	// model. Only Messages calls Hosted. Responses drops these members instead, because agents send
 	// some of them.
 	Hosted func(model []byte) *chat.RefusedMembers
-	// Strict refuses requests that the edge otherwise accepts. They contain:
+	// Strict rejects requests that the edge otherwise accepts. These requests contain:
 	//
 	//   - tools that are not functions,
-	//   - Responses members that have no effect here,
+	//   - Responses members that have no effect on the edge,
 	//   - or halves of surrogate pairs in the conversation, which the edge otherwise replaces.
 	Strict bool
 	// Count is true if the request only counts the prompt's tokens. Such a request has no stream
 	// and, in Messages, no token limit.
 	Count bool
-	// MayCompact is true if the edge has keys for sealing summaries. Compact requests a summary
-	// even if the client does not. Only Responses supports summaries.
+	// MayCompact is true if the edge has keys for sealing summaries. If Compact is true, the edge
+	// requests a summary even if the client does not. Only Responses supports summaries.
 	MayCompact, Compact bool
 }
 
@@ -49,5 +49,5 @@ type Identity struct {
 	RequestID    string   // for errors within a stream
 	Tools        []byte
 	SingleCall   bool
-	PromptTokens int // the edge's estimate of the prompt, for engines that send no counts
+	PromptTokens int // the edge's estimate of the prompt tokens, for engines that send no counts
 }

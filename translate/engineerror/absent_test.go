@@ -22,7 +22,7 @@ func TestAbsent(t *testing.T) {
 		{404, "", `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`, AbsentModel},
 		{404, "", `{"type":"error","error":{"type":"not_found_error","message":"model: a does not exist"}}`, AbsentModel},
 		{404, "", `{"error":"Model with name a does not exist."}`, AbsentModel},
-		{200, "", "{\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":404}}", AbsentModel}, // within a stream
+		{200, "", "{\"error\":{\"message\":\"The model `m` does not exist.\",\"code\":404}}", AbsentModel}, // vLLM, within a stream
 
 		{404, "", ``, AbsentPath}, // TGI
 		{404, "text/html", `<html><body>model not found</body></html>`, AbsentPath},
@@ -58,8 +58,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestAbsentInOtherWords checks that the client does not see the message of a 404 that refers to no
-// part of the request.
+// TestAbsentInOtherWords checks that the client does not see a 404's message if the message refers
+// to no part of the request.
 func TestAbsentInOtherWords(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"error":"ask gpu7.rack.local"}`, `{"error":{"message":"No GPU","type":"oops"}}`, `moved to node-7`} {

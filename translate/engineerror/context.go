@@ -9,7 +9,7 @@ func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 
 // overflowSizes finds the sizes of the request and the context in a message. If the prompt alone
 // would fit, prompt and answer are separate sizes. Otherwise prompt is the size of the whole
-// request. All results are 0 unless the message shows that the request exceeds the context.
+// request. All results are 0 unless the message says that the request exceeds the context.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
 	prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks)
@@ -25,7 +25,7 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// firstSize looks for the first mark that precedes a number. It returns this number, or 0.
+// firstSize returns the number after the first of the marks that precedes a number, or 0.
 func firstSize(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {

@@ -11,10 +11,11 @@ const MaxBody = 256 << 10
 
 const maxDepth = 7
 
-// Error is a failure that an engine reports. Its texts may quote the request. They may be sent to
-// the client that made the request, but must never be logged.
+// Error is a failure that an engine reports. Its texts may quote the request, so they may be sent
+// to the client that made the request, but must never be logged.
 type Error struct {
-	// Status is the HTTP status in the body, 400 to 599, or 0.
+	// Status is the HTTP status in the body, 400 to 599, or 0. An error in a stream has no other
+	// status, because the stream itself started with 200.
 	Status int
 	// Type and Code are identifiers or empty. A numeric code is stored in Status, never in Code.
 	Type, Code string
@@ -30,14 +31,14 @@ type Error struct {
 	//   - ContextAtLeast is true if ContextPrompt is a lower bound.
 	//   - ContextAnswer is the requested size of the answer if the prompt itself fits, and
 	//     otherwise 0. If the engine reports only the sum, ContextPrompt is the sum.
-	//   - ContextExcess is the size by which the prompt exceeds the context, if the engine reports
-	//     only this number.
+	//   - ContextExcess is the number of tokens by which the prompt exceeds the context, if the
+	//     engine reports only this number.
 	ContextOverflow, ContextAtLeast          bool
 	ContextExcess                            int
 	ContextPrompt, ContextAnswer, ContextMax int
 
 	// ClientFault is true if the request is at fault, whatever the status is. Other engines of the
-	// same kind would also refuse the request.
+	// same kind would also reject the request.
 	ClientFault bool
 
 	// Absent says what is missing according to a 404 or 405.
@@ -61,14 +62,14 @@ func (e *Error) Error() string {
 // AboutImages reports whether the message says that the model does not accept the images.
 func (e *Error) AboutImages() bool { return containsAny(strings.ToLower(e.Message), imageTexts) }
 
-// Subject names a part of a request that an engine refuses.
+// Subject names the part of a request that an engine rejects.
 type Subject uint8
 
 // SubjectOther means that the edge knows no change that would make the request acceptable.
 const (
 	SubjectOther  Subject = iota
-	SubjectEffort         // the reasoning effort, which the engine or the model's template does not know
-	SubjectRoles          // consecutive turns with one role, although the model's template requires alternating roles
+	SubjectEffort         // the effort, which the engine or the model's template does not support
+	SubjectRoles          // consecutive turns with one role; the template requires alternating roles
 )
 
 // Absence says what an engine's 404 or 405 reports as missing.

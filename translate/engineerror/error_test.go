@@ -213,7 +213,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestAboutImages checks the phrases with which engines say that a model does not accept images.
+// TestAboutImages checks the phrases that engines use if a model does not accept images.
 func TestAboutImages(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
@@ -274,7 +274,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // TestShortener checks that a Shortener retains the JSON structure, the start of each long string,
-// and short strings as a whole, however the text is split.
+// and all of each short string, however the text is split.
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {
@@ -305,8 +305,8 @@ func TestShortener(t *testing.T) {
 	}
 }
 
-// TestOverflowWords checks the phrases with which engines and services say that a request does not
-// fit. If the error has the right code, agents compact their conversation. Otherwise they give up.
+// TestOverflowWords checks the phrases that engines and services use if a request does not fit. If
+// the error has the right code, agents compact their conversation. Otherwise they give up.
 func TestOverflowWords(t *testing.T) {
 	t.Parallel()
 	for message, sizes := range map[string][2]int{

@@ -7,7 +7,7 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// Gist returns a hash of the status and the engine's message. It ignores case, numbers and quoted
+// Gist returns a hash of the status and the engine's message. Gist ignores case, numbers and quoted
 // text, because they vary between requests. The hash is valid only in this process and is never 0.
 func (e *Error) Gist(status int) uint64 {
 	var h maphash.Hash
@@ -36,8 +36,8 @@ func gist(message string) string {
 	return strings.ToLower(b.String())
 }
 
-// opens reports whether a quote after the given text opens a quotation. Otherwise it is an
-// apostrophe.
+// opens reports whether a single quote that follows the given text opens a quotation. Otherwise the
+// quote is an apostrophe.
 func opens(before string) bool {
 	return before == "" || strings.ContainsAny(before[len(before)-1:], " \t([{=:,")
 }

@@ -13,7 +13,8 @@ import (
 //   - {"error":{…}}, and {"error":"…"} with or without error_type,
 //   - the same members at the top level,
 //   - FastAPI's {"detail":…},
-//   - an error whose message is another error as JSON, as when Ollama passes on its runner's error,
+//   - an error whose message is another error as JSON (Ollama passes on its runner's error this
+//     way),
 //   - plain text.
 //
 // If the body is truncated, Parse reads as much as possible. HTML and unreadable bodies yield no
@@ -69,7 +70,7 @@ func (e *Error) classify(status int) {
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
 	}
-	if status < 300 { // a success status does not describe the error; the status of a redirect stays
+	if status < 300 { // a success status does not describe the error; a redirect's status is kept
 		status = e.Status
 	}
 	if status == 0 && containsAny(lower, overloadTexts) {
@@ -92,6 +93,7 @@ func (e *Error) classify(status int) {
 	}
 }
 
+// subjectOf returns the subject of a message. The message must be in lower case.
 func subjectOf(lower string) Subject {
 	switch {
 	case containsAny(lower, rolesTexts):

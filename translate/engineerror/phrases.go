@@ -8,8 +8,8 @@ import (
 // The edge recognizes engine errors by phrases, which this file lists in lower case. To add a
 // phrase, add one line with the engine's name here and one line in the test.
 
-// clientTypes lists the error types that mean that the request is at fault. They are needed if the
-// status is missing or unspecific.
+// clientTypes lists the error types that mean that the request is at fault. The edge relies on the
+// type if the status is missing or unspecific.
 var clientTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI, llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
@@ -18,8 +18,8 @@ var clientTypes = map[string]bool{
 	"exceed_context_size_error": true, // llama.cpp
 }
 
-// clientTexts lists phrases about invalid requests that engines report with status 500 or 501.
-// Except for the last four, they come from llama.cpp's server, directly or through Ollama.
+// clientTexts lists phrases about invalid requests that engines report with status 500 or 501. All
+// but the last four phrases come from llama.cpp's server, directly or through Ollama.
 var clientTexts = []string{
 	"failed to parse tools",
 	"failed to parse messages",
@@ -33,13 +33,13 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
-// templateMark precedes the reason why a model's chat template refuses a request. In llama.cpp it
+// templateMark precedes the reason why a model's chat template rejects a request. In llama.cpp, it
 // follows an excerpt of the template. The status is 400 or 500, depending on where in the server
 // the error occurred.
 const templateMark = "Jinja Exception: "
 
 var effortTexts = []string{
-	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the engine's request schema refuses the member
+	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: rejected by the request schema
 	"reasoning.effort",        // the same member in Responses
 	"output_config.effort",    // the same member in Messages
 	"reasoning effort",        // the template of Qwen 3.8: "Unexpected reasoning effort high. Supported types are …"
@@ -52,13 +52,13 @@ var rolesTexts = []string{
 	"unexpected role 'assistant' after role 'assistant", // mistral-common, in vLLM
 }
 
-// imageTexts lists phrases which say that the model accepts no images, or not that many.
+// imageTexts lists phrases which say that the model accepts no images, or not as many.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
 	"data required for image input",  // Ollama
 	"is not a multimodal model",      // vLLM
-	"image(s) may be provided",       // vLLM: at most a certain number
+	"image(s) may be provided",       // vLLM: the request has too many images
 	"the model does not take images", // from another Penstock edge, like the next four
 	"send a smaller image",
 	"webp",
@@ -161,7 +161,7 @@ var modelWords = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts lists phrases that mean the same and do not contain the model's name.
+// modelTexts lists phrases that have the same meaning and do not contain the model's name.
 var modelTexts = []string{
 	"model not found",
 	"model does not exist",

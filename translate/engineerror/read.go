@@ -61,7 +61,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 	}
 }
 
-// text stores a message. If the message is an error as JSON, text reads that error instead.
+// text stores a message. If the message is itself an error in JSON, text reads that error instead.
 func (e *Error) text(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {

@@ -49,7 +49,7 @@ type announcement uint8
 const (
 	noSecret    announcement = iota
 	credentials              // after the name of an HTTP header or of its scheme
-	basicScheme              // base64 may follow, or an ordinary word as in "basic usage"
+	basicScheme              // base64 may follow, or an ordinary word, as in "basic usage"
 	secret                   // after the name of a secret; ordinary text may also follow
 )
 
@@ -189,8 +189,8 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// RedactSecret removes a secret that the engine received with the request. It leaves short secrets
-// in the message: engines without authentication often have a word (EMPTY, none) as the key.
+// RedactSecret removes a secret that the engine received with the request. Short secrets are not
+// removed, because the key of an engine without authentication is often a word (EMPTY, none).
 func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
@@ -227,6 +227,8 @@ func isPrivateHost(w string) bool {
 	return false
 }
 
+// startsWithIP reports whether w starts with four numbers and three dots, like an IPv4 address, or
+// is a host name with a port.
 func startsWithIP(w string) bool {
 	part, dots := 0, 0
 	for i := range len(w) {
@@ -249,6 +251,7 @@ func isIPv6(w string) bool {
 	return err == nil && a.Is6()
 }
 
+// isHostPort recognizes names with a port, such as gpu-a.example.internal:8000.
 func isHostPort(w string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	if !ok || !strings.Contains(host, ".") {

@@ -54,7 +54,7 @@ func TestBlotKeys(t *testing.T) {
 	}
 }
 
-// TestRedact checks that the edge's key is removed, whatever its format is.
+// TestRedact checks that the edge's key is removed, whatever its format.
 func TestRedact(t *testing.T) {
 	const key = "correct horse+battery/staple"
 	for text, want := range map[string]string{
@@ -105,8 +105,8 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestRedactHosts checks that host names in private networks are removed, and that the names of
-// models, files and modules stay.
+// TestRedactHosts checks that host names in private networks are removed, and that names of models,
+// files and modules are kept.
 func TestRedactHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"ask gpu7.rack.local":                    "ask [address]",

@@ -32,8 +32,8 @@ func (e *Error) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName requires both letters and other characters. A name that has both is unlikely to be
-// a word or a number in a sentence.
+// looksLikeName requires both letters and other characters, because a name with both is unlikely to
+// be a word or a number in a sentence.
 func looksLikeName(s string) bool {
 	letter, other := false, false
 	for i := range len(s) {

@@ -2,9 +2,9 @@ package engineerror
 
 import "testing"
 
-// TestSubject checks the messages with which engines refuse an effort or adjacent turns that have
-// the same role. The messages were recorded (llama.cpp's build 11669, vLLM's and llama.cpp's
-// issues) or come from the source code.
+// TestSubject checks the messages with which engines reject an effort, or adjacent turns with the
+// same role. The messages were recorded (llama.cpp's build 11669, vLLM's and llama.cpp's issues) or
+// come from the source code.
 func TestSubject(t *testing.T) {
 	const (
 		effort = "Unexpected reasoning effort high. Supported types are xhigh (default), medium, and low"

@@ -5,12 +5,12 @@ import "bytes"
 // maxText exceeds the length of a shown message, even if the message contains nested errors.
 const maxText = 16 << 10
 
-// Shortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, it
-// retains only the start. The zero value is ready for one body.
+// Shortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, the
+// Shortener retains only the start. The zero value is ready for one body.
 type Shortener struct {
 	text    bool
 	skip    bool
-	size    int
+	size    int  // bytes of the string so far
 	escaped bool // the last byte was the backslash of an escape
 	digits  int  // remaining digits of a numeric escape
 }
@@ -89,7 +89,7 @@ func closeOpen(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether the string after before is a member's value and not its name.
+// isValue reports whether the string after before is a member's value rather than its name.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
 func cutEscape(s []byte) []byte {

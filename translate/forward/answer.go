@@ -15,7 +15,7 @@ type Answer struct {
 	body       []byte
 	doc        jsonx.Doc
 	model      jsonx.Value
-	usageValue jsonx.Value // the member usage as received
+	usageValue jsonx.Value // the usage member as received
 	time       jsonx.Value
 	usage      translate.Usage
 	edits      jsonx.Edits
@@ -127,7 +127,7 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 }
 
 // closeFinish replaces a finish_reason that OpenAI does not define, because typed clients would
-// refuse it. failed is true if the engine aborted the choice.
+// reject it. failed is true if the engine aborted the choice.
 func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	word, failed := answer.ClosedFinish(finish)
 	if word != nil {

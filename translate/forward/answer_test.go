@@ -15,8 +15,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestGolden runs the archives in testdata. Each archive has the upstream's answer or stream, the
-// client's answer or stream, and the usage.
+// TestGolden runs the archives in testdata. Each archive contains the upstream's answer or stream,
+// the client's answer or stream, and the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
@@ -102,11 +102,11 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// TestStreamWhole checks when a stream counts as finished. It may then end successfully without
+// TestStreamWhole checks when a stream counts as finished, so that it may end successfully without
 // more events.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
-	every := func(member string) string { // for the maximum number of choices
+	every := func(member string) string { // repeats member for the maximum number of choices
 		return `{"choices":[{` + member + `}` + strings.Repeat(`,{`+member+`}`, maxChoices-1) + `]}`
 	}
 	for _, c := range []struct {
@@ -137,8 +137,8 @@ func TestStreamWhole(t *testing.T) {
 	}
 }
 
-// FuzzStream checks that no input causes a panic, and that the client receives only events with one
-// line of JSON, or [DONE].
+// FuzzStream checks that no input causes a panic, and that the client receives only [DONE] and
+// events with one line of JSON.
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)

@@ -1,29 +1,29 @@
 // Package forward handles the requests that the edge passes on: embeddings, rerank, images and the
-// legacy completions. It reads the model's name, replaces it with the engine's name, and counts
+// legacy completions. It replaces the model's public name with the engine's name, and counts
 // tokens. All other members pass through unread.
 //
 //	Request   a JSON request: Decode, Check, Segments with the served name spliced in
 //	Edit      the fields of a form (images/edits)
 //	Answer    a whole JSON answer: the public model spliced in, the usage read
-//	Relay     likewise in pieces, for an answer that is too large to be buffered
+//	Relay     the same in pieces, for an answer too large to be buffered
 //	Stream    a streamed answer, event by event (completions, transcriptions, speech)
 //
 // # Design
 //
 // The edge checks types and ranges that all engines share (members.go). It does not check members
 // that it does not read: unknown members, and members of endpoints for which the contract has no
-// rules. A member that the edge reads is refused if two readers could read it differently (see
-// jsonx on duplicates). Members that steer an engine are refused. Media that an engine would fetch
-// are refused if chat does not allow their location for images (chat.CheckMedia).
+// rules. The edge rejects a member that it reads if two readers could interpret the member
+// differently (see jsonx on duplicates). It rejects members that steer an engine. It rejects media
+// that an engine would fetch if chat does not allow their location for images (chat.CheckMedia).
 //
 // Clients receive embeddings in the format that they requested (vector.go). Some engines do not
 // support encoding_format and answer with numbers. SDKs decode these numbers as base64 without an
 // error. Rankings always have the same format (rerank.go).
 //
 // A stream is passed on event by event. As in the chat dialect, it has ended successfully if every
-// choice has a finish_reason. [DONE] alone is not sufficient. A transcription stream has no choices
-// and ends with transcript.text.done. Some engines do not mark the end, or return the whole
-// transcript although a stream was requested. The edge compensates for this, so a client that
-// requests a stream receives a stream from any engine. If an engine does not support events for
-// speech, the edge wraps the audio in events as it arrives.
+// choice has a finish_reason. [DONE] alone is not enough. A transcription stream has no choices and
+// ends with transcript.text.done. Some engines do not mark the end, or return a whole transcript
+// even though a stream was requested. The edge compensates for this, so a client that requests a
+// stream always receives one. If an engine does not support events for speech, the edge wraps the
+// audio in events as it arrives.
 package forward

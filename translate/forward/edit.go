@@ -50,7 +50,7 @@ func (e *Edit) File(name string) (as string, err error) {
 	return name, e.Refuse.Name(name)
 }
 
-// FileEnd receives the length of the file whose name File accepted.
+// FileEnd accepts a file of any length.
 func (e *Edit) FileEnd(int64) error { return nil }
 
 // End checks the whole form and returns the fields to add to it.

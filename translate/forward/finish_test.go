@@ -10,7 +10,7 @@ import (
 )
 
 // TestFinishWords checks that whole, streamed and relayed completions have only finish reasons that
-// OpenAI defines. A finish reason for an aborted choice must be a failure.
+// OpenAI defines. An aborted choice must be reported as a failure.
 func TestFinishWords(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{

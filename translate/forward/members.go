@@ -64,7 +64,7 @@ func checkEncoding(v jsonx.Value) error {
 	return nil
 }
 
-// onlyHas reports whether the request has no members except the model and the given members.
+// onlyHas reports whether the request contains only the model and the given members.
 func (r *Request) onlyHas(members []jsonx.Value) bool {
 	known := 1
 	for _, v := range members {
@@ -75,7 +75,7 @@ func (r *Request) onlyHas(members []jsonx.Value) bool {
 	return known == r.doc.Root().Len()
 }
 
-// DecodeRerank is DecodePlain for rerank. The edge accepts documents only in the member documents.
+// DecodeRerank is DecodePlain for rerank. The edge accepts documents only in the documents member.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r *Request) DecodeRerank(body []byte) error {
 }
 
 // checkTexts accepts one text or an array of texts, each as a string or as tokens. Array elements
-// may also be objects, in which engines accept media.
+// may also be media objects.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -134,7 +134,8 @@ func checkTexts(name string, v jsonx.Value) error {
 	return nil
 }
 
-// checkCompletion returns best_of, which multiplies the engine's work, as n does.
+// checkCompletion checks the prompt of a completion. It returns best_of, which multiplies the
+// engine's work, as n does.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
 	if !chat.Given(prompt) {
 		return 0, chat.Missing("prompt").Err()

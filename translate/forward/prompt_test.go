@@ -2,8 +2,8 @@ package forward
 
 import "testing"
 
-// TestLongestPrompt checks that only the longest prompt in a list must fit into an engine's
-// context, not the sum.
+// TestLongestPrompt checks that the longest prompt in a list must fit into an engine's context,
+// rather than the sum of the prompts.
 func TestLongestPrompt(t *testing.T) {
 	for _, c := range []struct {
 		prompt string

@@ -15,7 +15,7 @@ import (
 //
 // The body must follow the grammar of jsonx: RFC 8259 in UTF-8, nested no deeper than
 // jsonx.DefaultMaxDepth. When Relay finds an error, part of the answer may already have been sent.
-// The caller can then only abort the response.
+// In this case, the caller can only abort the response.
 type Relay struct {
 	model []byte // the public id in quotes
 
@@ -23,11 +23,11 @@ type Relay struct {
 	isKey   bool
 	sink    sink
 
-	// The following fields describe the object whose members are being read.
+	// The following fields refer to the object whose members are being read.
 	member memberKind
 	held   []byte     // the bytes from the comma to the start of the value
 	name   int        // offset of the name in held
-	begun  [2]bool    // by level (answer, choice): whether a member of the object has been sent
+	begun  [2]bool    // by level (answer, choice): true if a member of the object has been sent
 	list   memberKind // the answer's member whose list is being read, such as memberChoices
 	seen   [names]bool
 
@@ -60,7 +60,7 @@ const (
 	memberError
 	memberObject
 	memberCreated
-	names // kinds above this one are read at the top level and must occur only once
+	names // kinds above names are read at the top level, and must occur only once
 	memberChoices
 	memberFinish
 	memberPrivate
@@ -93,7 +93,7 @@ func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
 // Usage returns the engine's token counts. Call it after End.
 func (r *Relay) Usage() translate.Usage { return r.usage }
 
-// End returns an error unless the answer is complete.
+// End returns an error if the answer is incomplete.
 func (r *Relay) End() error {
 	switch {
 	case r.grammar.state != atEnd:
@@ -335,8 +335,8 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify refuses the answer if a name that the edge reads occurs twice or in another case,
-// because different readers could see different values.
+// identify rejects the answer if a name that the edge reads occurs twice or in a different case,
+// because two readers could see different values.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]

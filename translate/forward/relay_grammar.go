@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar tracks the position in a JSON text that arrives in pieces. It has the same rules as
+// grammar tracks the position in a JSON text that arrives in pieces. It follows the same rules as
 // jsonx.
 type grammar struct {
 	state   grammarState
 	depth   int
-	objects uint64 // one bit for each open container: 1 for an object; the innermost container is the lowest bit
+	objects uint64 // one bit for each open container, the innermost lowest; 1 for an object
 	word    string
 	hex     int  // remaining digits of an escape
 	wide    int  // remaining bytes of a UTF-8 character
@@ -31,8 +31,8 @@ const (
 	inString
 	inEscape
 	inHex
-	inWide     // in a multi-byte character
-	inWord     // in true, false or null
+	inWide     // within a multi-byte character
+	inWord     // within true, false or null
 	afterMinus // this state and the following states are within a number
 	afterZero
 	inDigits
@@ -129,7 +129,7 @@ func (g *grammar) moreDigits() bool {
 	return g.state != afterZero && g.state != afterPoint && g.state != afterE
 }
 
-// For an array of numbers, inNumbers returns the same result as structure at a third of the cost.
+// inNumbers returns the same result as structure for an array of numbers, at a third of the cost.
 func (g *grammar) inNumbers(c byte) bool {
 	switch {
 	case g.state == wantMore && c == ',':

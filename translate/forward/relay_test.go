@@ -12,7 +12,7 @@ import (
 	"penstock/translate"
 )
 
-// relayed passes body through a Relay. It repeats the given piece sizes in turn.
+// relayed passes body through a Relay. It cycles through the given piece sizes.
 func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
 	return relayedAs(VectorsAsSent, body, sizes...)
 }
@@ -96,8 +96,8 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// likeAnswer compares a Relay with Answer for the same body. Either both refuse it, or both have
-// the same result.
+// likeAnswer compares a Relay with Answer for the same body. Either both reject the body, or both
+// have the same result.
 func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
 	for _, vectors := range []VectorForm{VectorsAsSent, VectorsFloat, VectorsBase64} {
 		likeAnswerAs(t, vectors, body, sizes...)

@@ -16,7 +16,7 @@ import (
 type Request struct {
 	Model  []byte // the decoded name in the client's spelling: 1 to chat.MaxModelName bytes without control characters
 	Stream bool
-	// Choices is the total number of choices of a completion for all prompts.
+	// Choices is the total number of a completion's choices, for all prompts.
 	Choices   int
 	Prompts   int
 	Generated int // total number of choices that the engine generates: best_of for each prompt
@@ -47,13 +47,13 @@ type Request struct {
 
 type limitMember struct {
 	jsonx.Value
-	unlimited bool // the client's limit is -1: as many tokens as fit
+	unlimited bool // the client's limit is -1, which means as many tokens as fit
 }
 
 // absentMember is a member that the edge adds because the client did not set it.
 type absentMember struct {
 	client      jsonx.Value // the client's member: null or absent
-	name, value []byte      // value is nil if there is no such member
+	name, value []byte      // value is nil if no member is added
 }
 
 // requestOptions indexes the members of the request, and the elements of members that are arrays.
@@ -107,7 +107,8 @@ func (r *Request) DecodePlain(body []byte) error {
 	return nil
 }
 
-// DecodeCompletion is Decode for the legacy completions.
+// DecodeCompletion is Decode for the legacy completions. It also reads the members that determine
+// the format of the answer.
 func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
@@ -232,8 +233,8 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// Check applies the model's rules. It refuses members that steer an engine, and the media that chat
-// refuses. If a completion has no token limit or exceeds the model's limit, Check sets the model's
+// Check applies the model's rules. It rejects members that steer an engine, and the media that chat
+// rejects. If a completion has no token limit or exceeds the model's limit, Check sets the model's
 // limit. The error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
@@ -294,7 +295,7 @@ func (r *Request) TokenLimit() int {
 	return limit
 }
 
-// Asked returns the client's token limit, whatever member it is in, or -1.
+// Asked returns the client's token limit from any member, or -1.
 func (r *Request) Asked() int {
 	if r.MaxTokens < 0 && r.limits.Least > 0 {
 		return r.limits.Bound(-1, r.bound)
@@ -306,7 +307,8 @@ func (r *Request) Asked() int {
 // an earlier call.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LongestPrompt estimates the tokens in the longest prompt of a completion.
+// LongestPrompt estimates the tokens in the longest prompt of a completion. The number is exact if
+// the client sends tokens.
 func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -364,13 +366,14 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
 }
 
-// Omit omits the member v from the next engine's request. If v does not exist, Omit undoes an
-// earlier call.
+// Omit omits the member v from the next engine's request. If v is absent, Omit undoes an earlier
+// call.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
 // Segments appends to segs the pieces of the body for the next engine. served is this engine's name
-// for the model. Except for the engine's settings, the pieces are the client's bytes. They are
-// valid until the next call.
+// for the model. Together, the pieces are the client's body, byte for byte, except for the model,
+// the token limits and the members that the edge adds, replaces or omits. They are valid until the
+// next call, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))

@@ -171,7 +171,7 @@ func TestDecodeRerank(t *testing.T) {
 }
 
 // TestCompletionLimit checks that the model's limit applies to a completion, whatever name the
-// client uses for its limit.
+// client uses for the limit.
 func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("if(a){", 15) // 90 bytes

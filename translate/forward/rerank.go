@@ -13,8 +13,8 @@ import (
 // Rerank describes the rerank response that the client requested.
 type Rerank struct {
 	Documents int
-	Top       int // maximum number of results, or 0 for all
-	Texts     bool
+	Top       int  // maximum number of results, or 0 for all
+	Texts     bool // whether results may contain the documents
 }
 
 const notRanked = "results without an index and a score each"
@@ -22,11 +22,11 @@ const notRanked = "results without an index and a score each"
 // Normalize returns the response in the format of Cohere, Jina and vLLM. It has at most Top results
 // with index, relevance_score and possibly document, sorted by descending score. SGLang and TEI
 // answer with a bare list, call the score `score`, and send a document as `text` or a bare string.
-// Some engines ignore top_n. If the body is not a ranking, Normalize returns it unchanged. The
-// error is a *translate.BadAnswer.
+// Some engines ignore top_n. If the body already has this format or is not a ranking, Normalize
+// returns it unchanged. The error is a *translate.BadAnswer.
 func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if len(body) > translate.MaxAnswer {
-		return body, nil // Answer.Parse refuses this body, and also a body that does not parse
+		return body, nil // Answer.Parse also rejects this body, and any invalid body
 	}
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
@@ -118,7 +118,7 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers contains the members of a rerank request that some engines know by other names.
+// rankedMembers contains the members of a rerank request that have other names at some engines.
 type rankedMembers struct {
 	documents, returned jsonx.Value
 	asTexts             bool
@@ -140,11 +140,13 @@ func (m *rankedMembers) edit(edits *jsonx.Edits) {
 	switch {
 	case chat.Given(m.returned):
 		edits.Rename(m.returned, []byte("return_text"))
-	case m.returned.Exists(): // null, which some engines do not read as false
+	case m.returned.Exists(): // null, which some engines do not treat as false
 		edits.Delete(m.returned)
 	}
 }
 
+// textOf returns, as JSON, the text of a document that is an object. It returns nil for any other
+// document.
 func textOf(document jsonx.Value) []byte {
 	var d jsonx.Doc
 	if !document.IsObject() || d.Parse(document.Raw(), jsonx.Options{}) != nil {

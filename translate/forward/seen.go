@@ -14,8 +14,8 @@ type Field struct{ Name, Value string }
 type Seen uint32
 
 // Note records a field's name and returns its index in known, or -1. If a field occurs twice, or a
-// known field is in another case, the error is an *apierr.Error. Two readers could see different
-// values in such a form.
+// known field is spelled in a different case, the error is an *apierr.Error, because two readers
+// could see different values.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {
@@ -37,7 +37,7 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
 
 // NotText returns err, the error from Note, if it is not nil. Otherwise it returns the error for a
-// known field that was sent as a file.
+// known text field that was sent as a file.
 func NotText(known []string, which int, err error) error {
 	if err != nil {
 		return err

@@ -18,21 +18,21 @@ type sound struct {
 	pieces   bool
 	doneSent bool
 	framed   bool   // the body is complete
-	rest     []byte // end of the last piece, sent with the next piece
+	rest     []byte // the end of the last piece; sent with the next piece
 }
 
 const (
 	speechDelta = "speech.audio.delta"
 	speechDone  = "speech.audio.done"
-	speechError = "speech.audio.error" // vLLM-Omni's
+	speechError = "speech.audio.error" // the error event of vLLM-Omni
 
-	// noSpeechUsage replaces unknown counts, because clients require the member.
+	// noSpeechUsage replaces unknown counts, because clients require usage.
 	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// Every delta except the last has a multiple of deltaUnit bytes. It therefore neither splits a
-	// 16-bit sample nor needs padding.
+	// The size of every delta except the last is a multiple of deltaUnit bytes, so a delta neither
+	// splits a 16-bit sample nor needs padding.
 	deltaUnit = 6
 
 	noSound  = "no sound"
@@ -42,7 +42,7 @@ const (
 // Speech marks the answer as speech. Call it after Reset.
 func (s *Stream) Speech() { s.sound.wanted = true }
 
-// note checks that the audio is base64, which may be empty, and replaces invalid counts.
+// note checks that the audio is valid base64 (possibly empty), and replaces invalid counts.
 func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
 	case kind.EqualText(speechDone):
@@ -106,8 +106,8 @@ func appendSoundEvent(dst, head, tail []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// appendEnd returns an error if the engine stopped too early, because half an audio file looks like
-// a whole one.
+// appendEnd appends the rest of the audio and the event that ends the speech. It returns an error
+// if the engine stopped too early, because half an audio file looks like a whole one.
 func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	switch {
 	case a.doneSent:

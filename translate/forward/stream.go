@@ -50,7 +50,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		s.mark = true
 		return dst, nil
 	}
-	// Gateways in front of engines keep connections alive with pings.
+	// Gateways in front of engines send pings to keep connections alive.
 	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" {
 		return dst, nil
 	}
@@ -112,7 +112,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// Started reports whether an event has been passed on.
+// Started reports whether the client has been sent an event.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
 // NextEngine prepares for another engine, which starts the answer again.
@@ -123,14 +123,14 @@ func (s *Stream) Finished() bool {
 	if s.choices == 0 { // the chunks of a long recording finish several times
 		return s.transcript.doneSent || s.sound.doneSent
 	}
-	// Some engines return one choice, whatever n is.
+	// Some engines ignore n and return one choice.
 	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
 }
 
 // Held returns roughly how many bytes s buffers.
 func (s *Stream) Held() int { return cap(s.transcript.said) }
 
-// Done reports whether the stream needs nothing more from the engine.
+// Done reports whether the stream needs no more events from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
 // Finish appends the end of a successful stream: [DONE] for completions, and transcript.text.done

@@ -10,18 +10,18 @@ import (
 
 // Engines answer transcriptions in four formats:
 //   - the events of OpenAI's API (transcript.text.delta, and transcript.text.done at the end),
-//   - chunks like those of a chat (vLLM),
+//   - chat-style chunks (vLLM),
 //   - segments without an end mark, as JSON or as plain text (speaches),
-//   - or a whole answer instead of a stream.
+//   - a whole answer instead of a stream.
 //
-// The first format is passed on. The other formats are converted to the first. Converted events
-// retain their members.
+// The first format is passed on, and the others are converted to it. Converted events retain their
+// other members.
 
 type transcript struct {
 	plain    bool   // segments may be plain text
 	said     []byte // the text so far, from segments and deltas
 	pieces   bool
-	chunks   bool // chunks like those of a chat have arrived
+	chunks   bool // chat-style chunks have arrived
 	doneSent bool
 	framed   bool // the body is complete
 }
@@ -42,7 +42,8 @@ func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' }
 
-// isSegment reports whether an event is a segment: a piece of a transcript without a type.
+// isSegment returns the text of a segment, which is an event without a type. It returns false if
+// root is not a segment.
 func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	v := root.Get("text")
 	if !v.IsString() {
@@ -56,7 +57,7 @@ func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	return v.AppendText(nil), true
 }
 
-// chunkText returns the text of a chunk like those of a chat, and whether root is such a chunk.
+// chunkText returns the text of a chat-style chunk. It returns false if root is not such a chunk.
 func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	choices := root.Get("choices")
 	if !choices.IsArray() {
@@ -70,8 +71,7 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	return text, true
 }
 
-// note converts a segment or a chunk to a delta. Members other than the text, such as times, are
-// not changed.
+// note converts a segment or a chunk to a delta. Other members, such as times, are not changed.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -142,15 +142,15 @@ func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
 }
 
-// PlainText records that the client asked for text. An event that is not a JSON object is then a
-// piece of the transcript.
+// PlainText records that the client requested plain text. An event that is not a JSON object then
+// counts as a piece of the transcript.
 func (s *Stream) PlainText() { s.transcript.plain = true }
 
 // Ended records that the engine's body is complete. Segments and audio have no other end mark.
 func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 
-// AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event has its
-// other members. The errors are the same as for Append.
+// AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event
+// contains its other members. The errors are the same as for Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		s.transcript.said = append(s.transcript.said[:0], body...)

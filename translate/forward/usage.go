@@ -6,12 +6,12 @@ import (
 )
 
 type usageTotal struct {
-	total   translate.Usage           // for all choices
-	prompts int                       // number of prompts, each with the same number of choices; 0 means one
+	total   translate.Usage           // the counts for all choices
+	prompts int                       // all prompts have the same number of choices; 0 means 1
 	of      map[int64]translate.Usage // by choice, if the engine counts each choice separately
 }
 
-// If an event has one choice, its counts belong to this choice. llama.cpp sends counts at the end
+// If an event has one choice, its counts belong to that choice. llama.cpp sends counts at the end
 // of each choice. If the client requests it, vLLM sends counts in every event, followed by the
 // counts for all choices.
 func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
@@ -46,8 +46,8 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	return sum
 }
 
-// Completions, embeddings and rerank call the counts prompt_tokens and completion_tokens. Images
-// and audio call them input_tokens and output_tokens. A duration is not a count.
+// In completions, embeddings and rerank, the counts are named prompt_tokens and completion_tokens.
+// In images and audio, they are named input_tokens and output_tokens. A duration is not a count.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false

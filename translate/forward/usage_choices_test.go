@@ -8,8 +8,8 @@ import (
 )
 
 // TestUsageOfSeveralChoices checks the usage of completions with more than one choice. llama.cpp
-// sends the counts of a choice in its last event. vLLM sends the counts of each choice as it grows,
-// and finally the counts for all choices.
+// sends each choice's counts in the choice's last event. vLLM sends each choice's counts while the
+// choice is being generated, and finally the counts for all choices.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	event := func(index, end, p, c string) string {

@@ -16,10 +16,11 @@ import (
 
 // VectorForm is the format of embeddings that a client requests. OpenAI's SDKs ask for base64 by
 // default and decode any response as base64. SGLang, LM Studio and older Ollama answer with
-// numbers. openai-node then returns, without an error, a vector of zeros that is a quarter as long.
+// numbers, which openai-node decodes, without an error, to a vector of zeros that is a quarter as
+// long.
 type VectorForm uint8
 
-// VectorsFloat and VectorsBase64 are OpenAI's values of encoding_format.
+// VectorsFloat and VectorsBase64 are OpenAI's values for encoding_format.
 const (
 	VectorsAsSent VectorForm = iota // as the engine sends them
 	VectorsFloat
@@ -56,12 +57,12 @@ const (
 	// A float64 has at most 1,075 significant digits. Engines write 17.
 	longestNumber = 2 << 10
 	// longestVector is the maximum length of a base64 vector that is rewritten as numbers. It is
-	// sufficient for 24,576 dimensions.
+	// enough for 24,576 dimensions.
 	longestVector = 128 << 10
 )
 
 // vector writes the value of one `embedding` in the format that the client requested. It rewrites
-// only flat lists of numbers and base64 of float32.
+// only flat lists of numbers, and base64-encoded float32.
 type vector struct {
 	state vectorState
 	text  []byte
@@ -73,7 +74,7 @@ type vectorState uint8
 
 const (
 	vectorKept   vectorState = iota // passed on unchanged
-	vectorBegins                    // in a list, before its first element
+	vectorBegins                    // in a list, before the first element
 	vectorNumbers
 	vectorString // in a string, including its opening quote
 )
@@ -120,8 +121,7 @@ func (v *vector) append(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// beginList looks for the first element of a list and returns the part of p that starts with this
-// element.
+// beginList returns the part of p that starts with the list's first element.
 func (v *vector) beginList(p []byte) []byte {
 	for i, c := range p {
 		switch c {
@@ -193,8 +193,8 @@ func (v *vector) end(dst []byte) []byte {
 	return dst
 }
 
-// appendFloats appends the numbers in a base64 string. If the string is not base64 of float32, it
-// appends the string unchanged.
+// appendFloats appends the numbers in a base64 string. If the string is not base64-encoded float32,
+// appendFloats appends the string unchanged.
 func (v *vector) appendFloats(dst []byte) []byte {
 	text := v.text[1 : len(v.text)-1]
 	if bytes.IndexByte(text, '\\') >= 0 { // some encoders escape the slash

@@ -15,7 +15,7 @@ import (
 	"penstock/translate"
 )
 
-// coded returns base64 of little-endian float32, as OpenAI defines it.
+// coded returns the vector as base64-encoded little-endian float32, as defined by OpenAI.
 func coded(v ...float32) string {
 	var raw []byte
 	for _, f := range v {
@@ -31,7 +31,7 @@ func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		vectors      VectorForm
-		value, wants string // values of the member embedding
+		value, wants string // values of the embedding member
 	}{
 		{"numbers", VectorsBase64, `[1,-0.5,1e-3,0.10000000149011612]`, `"` + coded(1, -0.5, 1e-3, 0.1) + `"`},
 		{"space", VectorsBase64, "[ 1 ,\n-2\t]", `"` + coded(1, -2) + `"`},
@@ -78,8 +78,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectors_Mixed checks lists that start with numbers but have other elements. They cannot be
-// written as base64.
+// TestVectors_Mixed checks lists that start with numbers but also contain other elements. Such
+// lists cannot be written as base64.
 func TestVectors_Mixed(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`[1,[2]]`, `[1,"2"]`, `[1,true]`, `[1,false]`, `[1,{}]`, `[1` + strings.Repeat("0", longestNumber) + `]`} {
@@ -107,7 +107,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 			if i > 0 {
 				numbers = append(numbers, ',')
 			}
-			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64) // like engines in Python
+			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64) // as engines in Python write numbers
 		}
 		body := `{"data":[{"embedding":` + string(numbers) + `]}]}`
 		in64, _, err := relayedAs(VectorsBase64, body, sizes...)
@@ -127,7 +127,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm checks which vector format a request asks for.
+// TestVectorForm checks which vector format a request selects.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{

@@ -8,8 +8,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestAbuse checks that texts that are built to be expensive are parsed in well under a second
-// each.
+// TestAbuse checks that each text designed to be expensive is parsed in well under a second.
 func TestAbuse(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")

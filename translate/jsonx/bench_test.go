@@ -184,7 +184,8 @@ func BenchmarkNumbers(b *testing.B) {
 	}
 }
 
-// TestAllocs checks that a Doc does not allocate after it has parsed a body of the same size.
+// TestAllocs checks that a Doc that has parsed a body does not allocate for another body of the
+// same size.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -1,11 +1,11 @@
 package jsonx
 
 // Cursor reads a document once, from start to end, without a tape, for a caller that knows which
-// members it wants. It is made for the documents that programs usually write. It refuses all
-// others, even valid ones: names with escapes or outside ASCII, escapes for half a surrogate pair,
-// containers within more than 16 others, and more than MaxMembers members and elements in total.
-// Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. Parse a refused
-// document with a Doc, which reports the errors.
+// members it wants. It is designed for the documents that programs usually write. It rejects other
+// documents, even valid ones, if they have non-ASCII or escaped names, escapes for half a surrogate
+// pair, containers nested in more than 16 others, or more than MaxMembers members and elements in
+// total. Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. Parse a
+// rejected document with a Doc, which reports the errors.
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.
 type Cursor struct {
@@ -27,10 +27,10 @@ func (c *Cursor) At() int { return c.at }
 // the offset. Members before the offset do not count against MaxMembers.
 func (c *Cursor) Jump(at int) { c.at = at }
 
-// Refuse makes the cursor refuse the document.
+// Refuse makes the cursor reject the document.
 func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true }
 
-// Done reports whether the whole document was read and not refused.
+// Done reports whether the whole document was read and accepted.
 func (c *Cursor) Done() bool { return !c.refused && skipSpace(c.src, c.at) >= len(c.src) }
 
 // Peek returns the next byte that is not whitespace, or 0 at the end.
@@ -50,8 +50,8 @@ func (c *Cursor) Skip(bracket byte) {
 	c.at++
 }
 
-// First enters the object that must come next and returns the name of its first member. It returns
-// false if the object is empty or the document is refused.
+// First enters an object, which must be the next value, and returns the name of its first member.
+// It returns false if the object is empty or the document is rejected.
 func (c *Cursor) First() (name []byte, ok bool) {
 	c.Skip('{')
 	if c.Peek() == '}' {
@@ -63,7 +63,7 @@ func (c *Cursor) First() (name []byte, ok bool) {
 
 // Next returns the name of the next member. The caller must have read the previous value. At the
 // end of the object, Next leaves the object and returns false. It also returns false if the
-// document is refused.
+// document is rejected.
 func (c *Cursor) Next() (name []byte, ok bool) {
 	if c.at < len(c.src) && c.src[c.at] == ',' {
 		c.at++
@@ -83,7 +83,7 @@ func (c *Cursor) Next() (name []byte, ok bool) {
 
 func (c *Cursor) name() (name []byte, ok bool) {
 	if s := c.src[c.at:]; len(s) > 34 && s[0] == '"' && c.left > 0 {
-		if n := plain32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // short and without spaces
+		if n := plain32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // the name is short, and no spaces follow
 			c.at += n + 3
 			c.left--
 			return s[1 : n+1], true
@@ -107,7 +107,7 @@ func (c *Cursor) name() (name []byte, ok bool) {
 	return c.src[from : end-1], true
 }
 
-// Value reads the next value and returns its text, or nil if the document is refused.
+// Value reads the next value and returns its text, or nil if the document is rejected.
 func (c *Cursor) Value() []byte {
 	c.Peek()
 	start := c.at
@@ -118,7 +118,7 @@ func (c *Cursor) Value() []byte {
 }
 
 // Digits reads an unsigned whole number of at most 15 digits. If a fraction or an exponent follows,
-// the next read refuses the document.
+// the next read rejects the document.
 func (c *Cursor) Digits() (n int) {
 	c.Peek()
 	s, i := c.src, c.at

@@ -7,7 +7,7 @@
 //
 //   - Doc.Parse scans the source once and makes a tape of nodes. A node records the kind, start and
 //     end of one value. Value, Iter and Key are views of the tape and the source.
-//   - Fields looks up a list of members in one pass and refuses ambiguous objects.
+//   - Fields looks up a list of members in one pass and rejects ambiguous objects.
 //   - Edits builds the forwarded body from the original body and a list of changes.
 //   - AppendString and AppendEscaped write strings into JSON that the translators build by hand. To
 //     copy a string from one JSON text to another, append its Raw.
@@ -16,41 +16,41 @@
 //
 // # What is accepted
 //
-// Parse accepts exactly RFC 8259. It refuses byte order marks, comments, NaN, leading zeros, raw
+// Parse accepts exactly RFC 8259. It rejects byte order marks, comments, NaN, leading zeros, raw
 // control characters, trailing commas and trailing data. The source must be UTF-8, without overlong
 // forms or encoded surrogates.
 //
-// A \u escape of a lone surrogate is legal JSON, so Parse accepts it. It decodes to U+FFFD, as in
-// encoding/json. The edge parses requests with Options.Paired, which refuses these escapes. Some
-// engines' parsers refuse them, and other engines fail when they encode the string. MendLone
+// A \u escape of a lone surrogate is legal JSON, so Parse accepts it. The escape decodes to U+FFFD,
+// as in encoding/json. The edge parses requests with Options.Paired, which rejects these escapes.
+// Some engines' parsers reject them, and other engines fail when they encode the string. MendLone
 // replaces the escapes with U+FFFD in texts that come from an engine.
 //
 // Parse also limits the depth, the number of members in each object, and the number of nodes on the
-// tape (see Options and MaxMembers). The cost of a body is therefore linear in its length. Parse
-// validates numbers without evaluating them, and Int and Float take linear time.
+// tape (see Options and MaxMembers). The cost of parsing a body is therefore linear in its length.
+// Parse validates numbers without evaluating them, and Int and Float take linear time.
 //
 // # Duplicates
 //
 // If two members have the same name, some readers use the first and others the last. Go's decoder
 // reads "Model" as "model", and at least one engine uses this decoder. A proxy that bases a
-// decision on a member and forwards the body must refuse both kinds of bodies. Otherwise the engine
-// might use a different value than the one that the proxy checked. Fields checks the requested
-// names after decoding escapes. It does not check other names: the edge forwards them, and the
-// engine interprets them.
+// decision on a member and forwards the body must reject both kinds of bodies. Otherwise the engine
+// might use a value other than the one that the proxy checked. Fields checks the requested names
+// after decoding escapes. It does not check other names: the edge forwards them, and the engine
+// interprets them.
 //
 // # Design
 //
 // Measured on an otherwise idle machine (AMD EPYC, Go 1.26), a whole Parse takes 0.3 µs for a chat
 // body of 1 KB, 8 µs for 100 KB of prose, 19 µs for 1 MB of image, 20 µs for 100 KB of Chinese and
-// 18 µs for 100 KB of German. encoding/json.Valid takes 2.7, 216, 2024, 202 and 203 µs, although it
-// neither checks UTF-8 nor records anything. The reasons for the difference:
+// 18 µs for 100 KB of German. encoding/json.Valid takes 2.7, 216, 2024, 202 and 203 µs, even though
+// it neither checks UTF-8 nor records positions. The reasons for the difference:
 //
 //   - Strings make up most of a body. Short strings are scanned eight bytes at a time in plain
 //     integer arithmetic (see special). Long strings are scanned 64 bytes at a time with vector
 //     instructions: AVX2 on amd64 (special_amd64.s) and NEON, which every arm64 has
 //     (special_arm64.s). Both implement vectorText and use its look-up tables (special_vector.go).
-//     They skip valid characters of any length and two-byte escapes. At a block that contains
-//     anything else, they stop and report the position in the block. The times above were measured
+//     They skip valid characters of any length and two-byte escapes. They stop at a block that
+//     contains anything else, and report the position in the block. The times above were measured
 //     with AVX2. NEON has only been tested in an emulator.
 //   - Other processors, and amd64 without AVX2, scan strings 64 bytes at a time in words of eight
 //     bytes (words.go). This code skips the same escapes and two-byte characters, without a branch

@@ -28,7 +28,7 @@ type edit struct {
 	start, end int
 	with       []byte
 	kind       editKind
-	first      bool // delete: no sibling comes before; add: the container is empty
+	first      bool // delete: no sibling precedes the child; add: the container is empty
 	before     int  // delete: offset of the comma before the child
 	next       int  // delete: offset after the comma that follows the child, or -1 for the last child
 }
@@ -53,7 +53,7 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	e.add(edit{start: start, end: end, with: with, kind: editReplace})
 }
 
-// Insert inserts the given text before src[at]. Add also inserts the necessary comma.
+// Insert inserts the given text before src[at]. To insert a comma as well, use Add.
 func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
 
 // Set replaces v, which must exist, with the given JSON text.
@@ -161,7 +161,7 @@ type cursor struct {
 	// too, the comma after it.
 	leading int // offset of a child whose preceding siblings are all deleted
 	emptied int // end of the last child if all its preceding siblings are deleted
-	added   int
+	added   int // offset at which something has been added
 }
 
 // A step copies src up to the offset from and replaces src[from:to] with a text. If comma is true,
@@ -221,8 +221,7 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns how many bytes later the byte src[at] is in the result. The changes must not affect
-// this byte.
+// Shift returns by how many bytes the changes move the byte src[at], which they must not affect.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()

@@ -160,9 +160,9 @@ func TestEditsPanics(t *testing.T) {
 // branch is a node of a JSON tree that a test can change. Tests compare the result with that of
 // Edits.
 type branch struct {
-	text     string // the text of a scalar, or of a value that was set
+	text     string // the text of a scalar or of a replaced value
 	kind     Kind
-	name     string // in quotes
+	name     string // the name in quotes
 	children []*branch
 	deleted  bool
 	set      bool

@@ -8,7 +8,7 @@ import (
 // SyntaxError means that the source is not JSON. Reason never quotes the source, so both fields may
 // appear in responses and logs.
 type SyntaxError struct {
-	Offset int // of the first invalid byte; len(src) if the source ends too early
+	Offset int // offset of the first invalid byte, or len(src) if the source ends too early
 	Reason string
 }
 
@@ -43,7 +43,7 @@ const (
 	reasonTrailing = "data after the value"
 )
 
-// Limit is the limit that a LimitError reports, in the words of an error message.
+// Limit is the limit that a LimitError reports, worded for an error message.
 type Limit string
 
 // The limits of Parse.
@@ -70,8 +70,8 @@ type MemberProblem uint8
 
 // The problems that Fields reports.
 const (
-	Duplicate   MemberProblem = iota + 1 // the name occurs twice, perhaps spelt with escapes
-	CaseVariant                          // the name occurs in another case, as in "Model"
+	Duplicate   MemberProblem = iota + 1 // the name occurs twice, possibly with escapes
+	CaseVariant                          // the name occurs in a different case, as in "Model"
 )
 
 func (p MemberProblem) String() string {
@@ -87,7 +87,7 @@ func (p MemberProblem) String() string {
 // MemberError means that two JSON readers could interpret a member differently. If a name occurs
 // twice, some readers use the first value and others the last. Go's decoder ignores case.
 type MemberError struct {
-	Name    string // the name as the caller of Fields spells it, never the client's spelling
+	Name    string // as spelled by the caller of Fields, never by the client
 	Problem MemberProblem
 	Offset  int
 }

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// requestNames lists the members that decide how this program handles a request.
+// requestNames lists the members that determine how this program handles a request.
 var requestNames = jsonx.NewNames("model", "messages", "stream")
 
 func Example() {

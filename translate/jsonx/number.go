@@ -46,7 +46,7 @@ func (v Value) Int() (int64, bool) {
 	return 0, false
 }
 
-// Every integer of up to shortDigits digits fits into 64 bits.
+// Every integer of at most shortDigits digits fits into 64 bits.
 const shortDigits = 18
 
 func digitsValue(a, b []byte) (u uint64, ok bool) {
@@ -75,7 +75,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 		s = s[1+len(frac):]
 	}
 	exp := 0
-	if len(s) > 0 { // skip the 'e'
+	if len(s) > 0 { // skips the 'e'
 		s = s[1:]
 		neg := s[0] == '-'
 		if s[0] == '-' || s[0] == '+' {
@@ -88,8 +88,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			exp = -exp
 		}
 	}
-	// The number is integral if all its digits, without trailing zeros, are before the decimal
-	// point.
+	// The number is integral if all its digits except trailing zeros are before the decimal point.
 	exp -= len(frac)
 	for len(frac) > 0 && frac[len(frac)-1] == '0' {
 		frac = frac[:len(frac)-1]
@@ -132,9 +131,10 @@ func (v Value) SmallIntegers() bool {
 	return true
 }
 
-// shortFloat returns the value of a number of at most 16 digits, or 15 with a point among them,
-// without a sign and an exponent. The conversion of an integer rounds to the nearest float64. With a
-// point, both operands of the division are exact, so its result is the nearest one, too.
+// shortFloat returns the value of a number that has no sign or exponent, and at most 16 digits (15
+// if it has a decimal point). The conversion of an integer rounds to the nearest float64. If the
+// number has a decimal point, both operands of the division are exact, so the result is also the
+// nearest float64.
 func shortFloat(s []byte) (float64, bool) {
 	digits, scale := 0, 0
 	if len(s) > 16 {
@@ -153,8 +153,8 @@ func shortFloat(s []byte) (float64, bool) {
 	return float64(digits) / float64(max(scale, 1)), true
 }
 
-// Float returns the value of a number, rounded to the nearest float64. It returns false when v is
-// not a number or is too large to be finite. It allocates only for a number that is too large.
+// Float returns the value of a number, rounded to the nearest float64. It returns false if v is not
+// a number, or is too large to be finite. It allocates only for a number that is too large.
 func (v Value) Float() (float64, bool) {
 	if v.Kind() != Number {
 		return 0, false

@@ -13,23 +13,23 @@ const (
 
 	maxSize   = math.MaxInt32 // offsets have 32 bits
 	maxDepth  = 1024          // limits the stack in a Doc
-	keepNodes = 16 << 10      // Reset keeps a tape of up to 256 KiB
+	keepNodes = 16 << 10      // Reset retains a tape of up to 256 KiB
 )
 
 // Options limits what Parse accepts. The zero value selects the defaults.
 type Options struct {
-	// MaxDepth is the maximum nesting of containers. A scalar has depth 0. The default is 64, the
-	// maximum 1024.
+	// MaxDepth is the maximum nesting of containers. A scalar has depth 0. The default is 64, and
+	// the maximum is 1024.
 	MaxDepth int
 	// Record is the maximum depth of containers whose children are recorded. The root container has
 	// depth 1. Deeper containers are validated, but appear to be empty (see Value.Recorded). The
-	// default of 8 suffices for every dialect.
+	// default of 8 is enough for every dialect.
 	Record int
-	// MaxNodes is the maximum number of nodes on the tape, by default 1<<20. Every recorded value
-	// and member name uses a node of 16 bytes.
+	// MaxNodes is the maximum number of nodes on the tape. The default is 1<<20. Every recorded
+	// value and member name uses a node of 16 bytes.
 	MaxNodes int
-	// Paired refuses a \u escape for half a surrogate pair. The escape is legal JSON, but other
-	// parsers refuse it, or fail later when they encode the string.
+	// Paired rejects a \u escape for half a surrogate pair. The escape is legal JSON, but some
+	// parsers reject it, or fail later when they encode the string.
 	Paired bool
 }
 
@@ -111,7 +111,7 @@ func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 		tape   = nodes[:cap(nodes)]
 		k      int    // number of filled nodes
 		cur    *frame // the innermost open container, or nil
-		depth  int    // number of open containers; children are recorded up to depth o.Record
+		depth  int    // number of open containers; up to o.Record, their children are recorded
 		record = o.Record
 		i      int
 	)
@@ -307,7 +307,7 @@ func literalError(src []byte, i int, word string) error {
 	panic("BUG: the literal is complete")
 }
 
-// skipSpace is small enough to be inlined. skipSpaces has the loop.
+// skipSpace is small enough to be inlined. The loop is in skipSpaces.
 func skipSpace(src []byte, i int) int {
 	if i < len(src) && src[i] > ' ' {
 		return i

@@ -216,7 +216,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// tree converts v to the value that encoding/json would decode with UseNumber.
+// tree converts v to the value that encoding/json decodes with UseNumber.
 func tree(v Value) any {
 	switch v.Kind() {
 	case Null:
@@ -423,7 +423,7 @@ func checkNumber(t *testing.T, v Value) {
 
 var anyEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-// lone reports whether valid JSON has an escape for half a surrogate pair.
+// lone reports whether a valid JSON text contains an escape for half a surrogate pair.
 func lone(src []byte) bool {
 	all := anyEscape.FindAllIndex(src, -1)
 	code := func(i int) rune {
@@ -506,8 +506,7 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// FuzzStringEnd checks that StringEnd and Parse accept the same strings, whatever text follows the
-// string.
+// FuzzStringEnd checks that StringEnd and Parse accept the same strings, whatever text follows.
 func FuzzStringEnd(f *testing.F) {
 	for _, s := range []string{"", "plain", "0123456789abcdef0123456789abcdef", "a\\", `\\`, `\"`, `a"b`, `\ud83d\ude00`, `\ud83d`, `\uDE00x`, `\u12`, "\x1f", "é漢😀", "\xc3", "0123456789abcdef0123456789abc\n"} {
 		f.Add([]byte(s), []byte(`},"x":1`))

@@ -5,20 +5,20 @@ package jsonx
 import "golang.org/x/sys/cpu"
 
 // Every arm64 has NEON, but GODEBUG=cpu.asimd=off disables it, as cpu.avx2=off disables AVX2. (Go's
-// runtime does not know asimd and prints a warning.) Tests also set hasVector to false.
+// runtime does not recognize asimd and prints a warning.) Tests also set hasVector to false.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
-// vectorText skips those 64-byte blocks of a string that contain only valid characters and two-byte
-// escapes. p must point to at least the given number of blocks. The three bytes before p must be
-// readable. p must not be in the middle of a character.
+// vectorText skips 64-byte blocks of a string as long as they contain only valid characters and
+// two-byte escapes. p must point to at least the given number of blocks. The three bytes before p
+// must be readable. p must not be in the middle of a character.
 //
 // If a block contains anything else, vectorText returns the number of this block and a mask of its
 // special bytes. The lowest bit of the mask is the block's first byte. Otherwise vectorText returns
 // the number of blocks and a mask of 0. The returned block may begin in the middle of a character.
 //
-// If vectorText skipped escapes, escapes is not 0. If it skipped multi-byte characters, wide is not
-// 0. open is 1 if the byte before the returned block is a backslash that starts an escape, and
-// otherwise 0.
+// escapes is not 0 if vectorText skipped escapes. wide is not 0 if vectorText skipped multi-byte
+// characters. open is 1 if the byte before the returned block is a backslash that starts an escape,
+// and otherwise 0.
 //
 // The function is written in Go's assembler, once with AVX2 and once with NEON. No generator
 // supports both: avo and Go 1.26's experimental package simd support only amd64.
@@ -26,25 +26,25 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 //go:noescape
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)
 
-// Errors in two consecutive bytes. The validation of UTF-8 follows Keiser and Lemire ("Validating
-// UTF-8 In Less Than One Instruction Per Byte", 2020). It looks up three sets of errors: by the
-// high half of the first byte, by its low half, and by the high half of the second byte. The bytes
-// are invalid if all three sets contain the same error.
+// These constants are errors in two consecutive bytes. The validation of UTF-8 follows Keiser and
+// Lemire ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020). vectorText looks up
+// three sets of errors, indexed by the high half of the first byte, its low half, and the high half
+// of the second byte. The bytes are invalid if all three sets contain the same error.
 const (
 	tooShort  = 1 << iota // a first byte without a continuation
 	tooLong               // ASCII followed by a continuation
 	overlong3             // a character of three bytes that could be shorter
-	tooLarge              // above U+10FFFF: 0xf4 0x90, or 0xf5 and more with 0x90 and more
+	tooLarge              // above U+10FFFF: 0xf4 0x90, or 0xf5 or more followed by 0x90 or more
 	surrogate
 	overlong2
-	overlong4 // a four-byte character that could be shorter; or above U+10FFFF: 0xf5 and more with 0x80 to 0x8f
+	overlong4 // four bytes that could be fewer; or above U+10FFFF: 0xf5 or more, then 0x80 to 0x8f
 	twoMore   // two continuations: wrong unless the second is the third or fourth byte of a character
 
 	anyFirst = tooShort | tooLong | twoMore    // for any low half of the first byte
-	fromFive = anyFirst | tooLarge | overlong4 // for a low half of 5 or more
+	fromFive = anyFirst | tooLarge | overlong4 // for a low half of 5 or more in the first byte
 )
 
-// Sets of bytes that may follow a backslash, grouped by the high half of the byte.
+// These constants are sets of bytes that may follow a backslash, grouped by the byte's high half.
 const (
 	column2 = 1 << iota
 	column5

@@ -22,8 +22,8 @@ func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// plain returns the offset of the first special byte at or after i, or an offset less than eight
-// bytes before the end if there is none.
+// plain returns the offset of the first special byte at or after i. If it finds none, it returns an
+// offset less than eight bytes before the end.
 func plain(s []byte, i int) int {
 	// In text with escapes, plain runs are short, so the wide loop would not pay off.
 	for range 4 {
@@ -79,7 +79,7 @@ func plain32(w *[32]byte) int {
 }
 
 // StringEnd validates the string whose contents start at i, like Doc.Parse with Options.Paired. It
-// returns the offset after the closing quote, or 0 if the string is refused.
+// returns the offset after the closing quote, or 0 if the string is invalid.
 func StringEnd(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
 	if reason != "" || flags&flagLone != 0 {
@@ -89,7 +89,7 @@ func StringEnd(s []byte, i int) (end int, escaped bool) {
 }
 
 // scanString validates the string whose contents start at i. It returns the offset after the
-// closing quote and the flags, or, for an invalid string, the offset and the reason.
+// closing quote and the flags. For an invalid string, it returns the error's offset and the reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
 	if len(s)-i > 32 {
@@ -266,8 +266,8 @@ func WideStart(c byte) (size int, low, high byte) {
 	return int(w.size), w.low, w.high
 }
 
-// scanWide validates the run of multi-byte characters at i. end is the offset after the run, or of
-// the first invalid byte.
+// scanWide validates the run of multi-byte characters at i. end is the offset after the run, or the
+// offset of the first invalid byte.
 func scanWide(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
@@ -374,7 +374,8 @@ func equalDecoded(s []byte, name string) bool {
 	return name == ""
 }
 
-// foldDecoded treats U+017F as s and U+212A as k, as Go's decoder does. Some engines use this
+// foldDecoded reports whether the decoded contents s of a valid string equal name, ignoring ASCII
+// case. It treats U+017F as s and U+212A as k, as Go's decoder does, because some engines use this
 // decoder.
 func foldDecoded(s []byte, name string) bool {
 	i := 0

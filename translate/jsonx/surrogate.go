@@ -30,8 +30,8 @@ func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// CutHigh splits an escape for the first half of a surrogate pair off the end of a JSON string's
-// contents.
+// CutHigh splits a trailing escape for the first half of a surrogate pair off the contents of a
+// JSON string.
 func CutHigh(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {

@@ -2,7 +2,7 @@ package jsonx
 
 import "math/bits"
 
-// Value is a value in a Doc. It is cheap to copy. The zero Value is absent. Its Kind is Invalid,
+// Value is a value in a Doc. It is cheap to copy. The zero Value is absent: its Kind is Invalid,
 // and all its methods may be called. A Value is valid until the next Parse or Reset of its Doc.
 type Value struct {
 	d *Doc
@@ -86,8 +86,8 @@ func (v Value) End() int {
 // recorded below the depth Options.Record. To read them, parse v.Raw with another Doc.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
-// Len returns the number of elements or members of v, or 0 if v is not a container. It takes linear
-// time.
+// Len returns the number of elements or members of v, or 0 if v is not a container. Len takes
+// linear time.
 func (v Value) Len() int {
 	n := 0
 	for it := v.Iter(); it.Next(); {
@@ -103,7 +103,7 @@ func (v Value) Len() int {
 //	}
 type Iter struct {
 	d         *Doc
-	next, end int32 // node indexes
+	next, end int32 // indexes of nodes
 	at        int32 // node index of the current value
 	index     int32
 	object    bool
@@ -150,9 +150,9 @@ func (it *Iter) Key() Key {
 	return Key{it.d.src[n.start+1 : n.end-1 : n.end-1], n.flags}
 }
 
-// Key is a member's name as the source spells it. It refers to the source.
+// Key is a member's name as spelled in the source. It refers to the source.
 type Key struct {
-	raw   []byte // without quotes
+	raw   []byte // the name without quotes
 	flags uint8
 }
 
@@ -208,7 +208,7 @@ func (k Key) Name() []byte {
 	return AppendDecoded(nil, k.raw)
 }
 
-// Get returns the value of the first member of v with the given name. It does not notice
+// Get returns the value of the first member of v with the given name. It does not detect
 // duplicates. Use Fields for members on which the edge bases decisions.
 func (v Value) Get(name string) Value {
 	if v.Kind() != Object {
@@ -342,8 +342,8 @@ func (n *Names) Fields(v Value, out []Value) error {
 	return err
 }
 
-// Read is Fields. It also returns the set of the names found, with bit i for name i, and whether v
-// has members with other names.
+// Read is like Fields. It also returns the set of names found, as a bit mask (bit i for name i),
+// and whether v has any other members.
 func (n *Names) Read(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
 	clear(out)

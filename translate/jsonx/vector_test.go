@@ -46,7 +46,7 @@ type textState struct {
 }
 
 // next advances by one byte, and reports whether the byte is valid. It accepts a byte that cannot
-// start a character, but refuses the byte after it, which may be in the next block.
+// start a character, but rejects the byte after it, which may be in the next block.
 func (s *textState) next(c byte) bool {
 	escaped := s.open
 	s.open = c == '\\' && !escaped
@@ -93,7 +93,7 @@ func bytePassed(s []byte, blocks int) (p passed) {
 	return p
 }
 
-// pieces lists the pieces that fill uses. The first validPieces of them are valid within a string.
+// pieces lists the pieces that fill uses. The first validPieces pieces are valid within a string.
 var pieces = []string{
 	"a", "abcdefghijklmnopqrstuvwxyz ", "ä", "Ж", "\u0080", "\u07ff", "水", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U00010000",
 	"\U0010ffff", `\n`, `\"`, `\\`, `\/`, "\x7f", " ", "!", "#", "[", "]", "~~~~~~~~~~~~~~~~",
@@ -116,7 +116,7 @@ func fill(s []byte, random *rand.Rand, oneIn int) {
 	}
 }
 
-// samePassed compares vectorText with bytePassed on the blocks of s from i on.
+// samePassed compares vectorText with bytePassed on the blocks of s that start at i.
 func samePassed(t *testing.T, s []byte, i, blocks int) {
 	t.Helper()
 	if got, want := vectorPassed(s[i:], blocks), bytePassed(s[i:], blocks); got != want {
@@ -125,7 +125,7 @@ func samePassed(t *testing.T, s []byte, i, blocks int) {
 }
 
 // TestVectorText checks vectorText at every offset in a cache line, and at both ends of readable
-// memory. vectorText may read three bytes before a text, but no byte after it.
+// memory. vectorText may read three bytes before a text, but none after it.
 func TestVectorText(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

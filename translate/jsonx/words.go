@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// The masks are added to bytes below 0x80. With notZero, every byte except 0 reaches 0x80. With
-// notStop, every byte except control characters and 0x20 does. The caller first flips a bit that
-// turns the quote into 0x20.
+// The masks are added to bytes below 0x80. notZero makes every byte except 0 reach 0x80. notStop
+// does the same for every byte except control characters and 0x20. The caller first flips a bit
+// that turns the quote into 0x20.
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
@@ -20,7 +20,8 @@ const (
 func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = passPlain(s, i)
-		// A block probably contains the same kinds of text as the previous block.
+		// Start with the kinds of text in the previous block, because this block probably contains
+		// the same kinds.
 		for seen := uint8(flagEscaped | flagWide); seen != 0; {
 			if len(s)-i < 64 {
 				return i, 0, flags
@@ -41,6 +42,7 @@ func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	}
 }
 
+// passPlain skips blocks of 64 plain bytes.
 func passPlain(s []byte, i int) int {
 	for ; len(s)-i >= 64; i += 64 {
 		w := s[i : i+64 : i+64]
@@ -98,7 +100,7 @@ func passPairs(s *[65]byte) (next int, flags uint8) {
 		y := x &^ highs
 		lead := x & (x << 1)
 		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // characters of three bytes or more; overlong characters
-		bad |= x ^ lead ^ before&(before<<1)                 // a first byte without a second byte, or the reverse
+		bad |= x ^ lead ^ before&(before<<1)                 // a first byte without a second, or a second without a first
 		bad |= ^(((y^2*ones)+notStop)&((y^backs)+notZero) | x)
 		if bad&highs != 0 {
 			return 0, 0
@@ -123,8 +125,8 @@ func transposed(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// specials returns a mask of the special bytes of a block. The lowest bit is the first byte. Unlike
-// the marks from special, all marks are correct.
+// specials returns a mask of the special bytes of a block. The lowest bit is the first byte. All
+// bits are correct, unlike those from special.
 func specials(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {

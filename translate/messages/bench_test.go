@@ -33,8 +33,8 @@ var eventCases = []struct {
 	{"thinking/hidden", "", thinkChunk, false},
 }
 
-// feed returns a function that passes one event of the case to s. A Stream stores all arguments, so
-// the function occasionally starts a new stream.
+// feed returns a function that passes one event of the case to s. The function occasionally starts
+// a new stream, because a Stream stores all arguments.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	e := &echo{RequestInfo{thinking: shownIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
@@ -88,7 +88,7 @@ func TestStreamAllocs(t *testing.T) {
 			t.Errorf("%s: %v allocations an event", c.name, n)
 		}
 	}
-	// A reused Stream reuses its memory even if tool calls are held back.
+	// A Stream reuses its memory even if tool calls are held back.
 	var s Stream
 	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
@@ -117,7 +117,7 @@ func TestStreamAllocs(t *testing.T) {
 			_, _ = s.Finish(out)
 		}
 		run()
-		// The checks of overlapping and ending tool calls may allocate, but not for every event.
+		// Checking overlapping and ending tool calls may allocate memory, but not for every event.
 		if n := testing.AllocsPerRun(20, run); n > 60 {
 			t.Errorf("%v allocations for %q", n, upstream)
 		}

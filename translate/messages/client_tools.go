@@ -9,7 +9,7 @@ import (
 
 // clientTool is a tool that the dialect's vendor defines and that clients run. Requests name it
 // only by its type. about and schema describe the tool and its input for models that do not know
-// the tool. They come from the vendor's documentation.
+// the tool. Both come from the vendor's documentation.
 type clientTool struct {
 	kind   string // prefix of the type, followed by a version
 	before string // the first version that the entry does not cover; empty if it covers all versions
@@ -17,7 +17,7 @@ type clientTool struct {
 	schema string
 }
 
-// Properties that more than one tool has.
+// These properties occur in more than one tool.
 const (
 	pathProperty  = `"path":{"type":"string","description":"Path of the file or directory."}`
 	rangeProperty = `"view_range":{"type":"array","items":{"type":"integer"},` +
@@ -52,7 +52,7 @@ var clientTools = [...]clientTool{
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
-		// Since this version the vendor's models send insert_text, although the vendor's
+		// Since this version, the vendor's models send insert_text, even though the vendor's
 		// documentation describes new_str.
 		kind: "text_editor_", about: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +

@@ -3,13 +3,13 @@ package messages
 import "penstock/translate/dialects"
 
 // content writes the blocks of a message as the content of a chat message: a string, or parts if
-// there are images. If w is nil, content only counts the blocks. The first pass uses it this way to
-// find errors.
+// there are images. If w is nil, content only counts the blocks. The first pass, which finds
+// errors, leaves w nil.
 type content struct {
 	w      *dialects.ChatWriter
 	images *dialects.Images
 	start  int  // offset of the message's start in w
-	parts  bool // an array of parts, not a string
+	parts  bool // the content is an array of parts rather than a string
 	n      int
 
 	dropped *dialects.Dropped // the omitted parts of the request; nil if no part may be omitted

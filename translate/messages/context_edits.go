@@ -35,7 +35,7 @@ var (
 	amountNames = jsonx.NewNames("type", "value")
 )
 
-// checkEdits refuses edits that the edge cannot read. Otherwise the client and the model would see
+// checkEdits rejects edits that the edge cannot read. Otherwise the client and the model would see
 // different conversations.
 func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
@@ -54,7 +54,7 @@ func checkEdits(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkEdit checks one edit. For an unknown kind it reads only the type.
+// checkEdit checks one edit. If the kind is unknown, it checks only the type.
 func checkEdit(v jsonx.Value) *fault {
 	var m [editMembers]jsonx.Value
 	f := chat.ReadElement("an object with a type", v, editNames, m[:])
@@ -84,8 +84,8 @@ func checkEdit(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkKept checks the number of turns whose thinking remains: "all", as a string or as a type, or
-// a number.
+// checkKept checks the number of turns whose thinking is kept: a number, or "all" (as a string or
+// as a type).
 func checkKept(v jsonx.Value) *fault {
 	switch {
 	case v.EqualText("all"), v.IsObject() && v.Get("type").EqualText("all"):
@@ -151,8 +151,8 @@ func clearedInputs(v jsonx.Value) *fault {
 	return optionalStrings("clear_tool_inputs", v, "true, false or an array of strings")
 }
 
-// keepThinkingFrom returns the index of the first message whose thinking remains. A turn is
-// everything that the assistant says between two user texts.
+// keepThinkingFrom returns the index of the first message whose thinking is kept. A turn consists
+// of all assistant messages between two user texts.
 func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
@@ -219,7 +219,8 @@ type cleared struct {
 	turns, bytes int
 }
 
-// appendEdits estimates the number of cleared tokens, because no engine has counted them.
+// appendEdits appends the member that lists the applied edits, if the client has requested edits.
+// It estimates the number of cleared tokens, because no engine has counted them.
 func (c cleared) appendEdits(dst []byte) []byte {
 	if !c.edits {
 		return dst

@@ -19,7 +19,7 @@ type conversation struct {
 	inPlace   bool // system messages stay at their position
 	kept      bool // at least part of one message has been written
 	emptied   bool
-	// begun is true if the latest message read so far is assistant text without tool calls.
+	// begun is true if the last message read is assistant text without tool calls.
 	begun bool
 }
 
@@ -147,8 +147,8 @@ func systemText(v jsonx.Value, w *content, name string) *fault {
 	return nil
 }
 
-// user writes tool results first, because most templates refuse other messages between a call and
-// its result. The images in the results follow, and finally the rest of the message.
+// user writes the tool results first, because most templates reject other messages between a call
+// and its result. The images in the results follow, and then the other blocks of the message.
 func (c *conversation) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := c.open("user")
@@ -198,15 +198,15 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// note records whether a message stays after blocks were omitted. more is the number of tool calls
-// or results that are written separately.
+// note records whether a message has any content left after blocks were omitted. more is the number
+// of tool calls or results that are written separately.
 func (c *conversation) note(w *content, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
 }
 
-// If results is true, putBlocks adds only the images in the tool results of a turn. Otherwise it
-// adds everything except the results.
+// If results is true, putBlocks adds only the images in a turn's tool results. Otherwise it adds
+// everything except the results.
 func putBlocks(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
@@ -306,13 +306,13 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 }
 
 // thinking writes the thinking of a message. It separates consecutive blocks with a blank line. If
-// there is a text between two blocks, it writes no blank line, so that the model receives its
-// earlier answer unchanged.
+// there is text between two blocks, it writes no blank line, so that the model receives its earlier
+// answer unchanged.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
-	run := empty // offset of the text of directly preceding blocks
+	run := empty // text offset of the directly preceding blocks
 	for it := blocks.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
 		before := len(c.w.Out)
@@ -351,7 +351,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 		out = append(out, `"{}"`...)
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
-	default: // malformed arguments that the edge once sent to the client
+	default: // malformed arguments that the edge sent to the client in an earlier answer
 		out = c.arguments.Append(out, input)
 	}
 	c.w.Out = out

@@ -12,13 +12,13 @@ import (
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine with a token
-// counter. The pieces are slices of body, which Decode must have accepted. They contain the
+// counter. The pieces are slices of body, which Decode must have accepted. Together they form the
 // client's request with these changes:
-//   - The model has the engine's name.
+//   - The model's name is the engine's.
 //   - Members that do not affect the count are removed, because they might steer the engine.
 //   - Server tools, their blocks in the history and the billing block are removed.
-//   - The input of a tool call that is not an object is replaced with an object, because engines
-//     would refuse it.
+//   - A tool call's input that is not an object is replaced with an object, because engines would
+//     reject it.
 //   - Sealed thinking is opened, or removed if that fails.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
@@ -76,8 +76,8 @@ func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	wrapInputs(edits, root.Get("messages"))
 }
 
-// wrapInputs replaces inputs that are not objects. Clients send them back after a malformed tool
-// call.
+// wrapInputs replaces inputs that are not objects. Clients send back such inputs after a malformed
+// tool call.
 func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	var args chat.Arguments
 	for it := messages.Iter(); it.Next(); {
@@ -107,7 +107,7 @@ func ReadCount(answer []byte) (tokens int, ok bool) {
 	return int(n), true
 }
 
-// maxCount is the highest accepted count. No prompt has as many tokens.
+// maxCount is the highest accepted count. No prompt has that many tokens.
 const maxCount = 1 << 31
 
 // AppendCount appends the response to a count_tokens request.

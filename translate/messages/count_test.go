@@ -50,7 +50,7 @@ func TestCountSegments_History(t *testing.T) {
 	}
 }
 
-// TestCountSegments_Archives runs the archives in testdata/count. The section engine says which
+// TestCountSegments_Archives runs the archives in testdata/count. The engine section says which
 // parts of the reasoning history the model's engines receive.
 func TestCountSegments_Archives(t *testing.T) {
 	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {

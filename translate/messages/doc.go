@@ -8,12 +8,12 @@
 //	image                   image_url with a data URL or the URL
 //	tool_use                tool_calls, the input as JSON in a string
 //	tool_result             tool messages first; their images in the following user message
-//	document, search_result their text; PDFs and files are refused, since no engine reads them
+//	document, search_result their text; PDFs and files are rejected, because no engine reads them
 //	thinking                reasoning_content of its message; sealed thinking is opened
 //	server tools            omitted from the history
 //	compaction              its summary becomes text of its turn
 //	context_management      clear_thinking edits are applied; the answer lists the applied edits
-//	tools                   functions; server tools are dropped, or refused without functions
+//	tools                   functions; server tools are dropped, or rejected without functions
 //	bash, text_editor,      functions with the schema that the vendor documents for the version;
 //	memory                  computer use is dropped like server tools
 //	tool_choice             auto, none, required, a function; parallel use as parallel_tool_calls
@@ -25,7 +25,7 @@
 //
 // All other members (metadata, cache_control, other edits, betas, mcp_servers, container) are
 // accepted and ignored. RequestInfo.Dropped names the ignored members on which a client may rely.
-// Only thread is refused, because it asks the edge to store a conversation.
+// Only thread is rejected, because it asks the edge to store a conversation.
 //
 // # Answers
 //
@@ -39,13 +39,13 @@
 // # Design
 //
 // The translation of a message depends only on that message: the translation does not merge
-// consecutive messages with the same role, and adds nothing random. If system text is folded, a
-// system text in the middle of a conversation changes the leading message once. in_place is for
-// templates that accept system text in the middle.
+// consecutive messages with the same role, and adds nothing random. If system text is moved to the
+// leading message, a system text in the middle of a conversation changes that message once.
+// in_place is for templates that accept system text in the middle.
 //
-// The signature of visible thinking is a constant. The edge never checks it, because a client may
-// send any text to a model anyway. Sealed thinking that cannot be opened is omitted from the
-// history, whatever its origin is.
+// The signature of visible thinking is a constant. The edge never checks this signature, because a
+// client may send any text to a model anyway. Sealed thinking that cannot be opened is omitted from
+// the history, whatever its origin.
 //
 // The edge never repairs malformed tool call arguments, because the tool would run with arguments
 // that the model did not request. In a stream, clients receive the model's text unchanged. In a
@@ -53,8 +53,8 @@
 // arguments to the model, which then corrects them.
 //
 // However, a stream fails if its arguments break off, because some clients convert partial
-// arguments to an object. There are two exceptions. Empty arguments mean {}. A tool call that the
-// token limit truncated ends as the dialect requires: with stop_reason max_tokens and, in a whole
+// arguments to an object. There are two exceptions. Empty arguments mean {}. A tool call truncated
+// by the token limit ends as the dialect requires: with stop_reason max_tokens and, in a whole
 // answer, an input of {}.
 //
 // A stop sequence is reported only if the client listed it, because engines also report stop

@@ -13,7 +13,7 @@ import (
 
 type fault = chat.Invalid
 
-// requiredText is like chat.RequiredString, but also refuses an empty string.
+// requiredText is like chat.RequiredString, but also rejects an empty string.
 func requiredText(name string, v jsonx.Value) *fault {
 	if f := chat.RequiredString(name, v); f != nil {
 		return f
@@ -45,13 +45,11 @@ func (i *RequestInfo) nameOf(param string) string {
 }
 
 // MapError returns an error in the form that the contract defines for Messages. A failure of the
-// engine becomes a 529 with a Retry-After. Agents recognize some errors by the wording of the
+// engine becomes a 529 with a Retry-After. Agents recognize some errors by the wording of their
 // message:
-//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the
-//     conversation.
-//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes
-//     agents lower max_tokens.
-//   - If images are refused, the message contains a phrase that makes agents remove them.
+//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the conversation.
+//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes agents lower max_tokens.
+//   - If images are rejected, the message contains a phrase that makes agents remove them.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {

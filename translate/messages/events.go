@@ -22,8 +22,8 @@ type streamBlock struct {
 	text     []byte // for kindSealed: the whole text; for other kinds: the unsent text
 }
 
-// keep stores a text. If a text to be sealed is too long, keep stores only one byte more than
-// allowed.
+// keep stores a text. keep stores at most one byte more than the maximum length of a text to be
+// sealed.
 func (b *streamBlock) keep(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -32,7 +32,7 @@ func (b *streamBlock) keep(text []byte) {
 }
 
 // blockQueue lists the blocks that have not ended. Only the first block may be open. The other
-// blocks are held back until it ends.
+// blocks are held back until the first block ends.
 type blockQueue []streamBlock
 
 func (q *blockQueue) push(k kind) *streamBlock {
@@ -84,7 +84,7 @@ func (q *blockQueue) reset() {
 
 type blockWriter struct {
 	index int
-	lead  []byte // start of a delta
+	lead  []byte // the start of a delta event
 }
 
 // start appends content_block_start. It also prepares the start of the block's deltas, up to the
@@ -127,6 +127,7 @@ func (w *blockWriter) sign(dst, signature []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
+// redacted appends content_block_start for thinking that consists only of its blob.
 func (w *blockWriter) redacted(dst, blob []byte) []byte {
 	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)

@@ -130,7 +130,7 @@ func echoOf(t testing.TB, text []byte) *echo {
 	return e
 }
 
-// echo contains what a Stream needs to know about a request.
+// echo contains the request data that a Stream needs.
 type echo struct {
 	RequestInfo
 	dialects.Identity
@@ -196,8 +196,8 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err makes only the stream fail, while the whole answer is valid. The
-// arguments that were already sent are then an object or the start of an object.
+// streamAlone reports whether err makes only the stream fail, while the whole answer is valid. In
+// this case, the arguments already sent are an object or the start of an object.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
 // TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole

@@ -63,9 +63,9 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// grammar checks the order of events. message_start comes first. One block is open at a time, the
-// indexes count from 0, and deltas have the block's kind. The stream ends with message_delta and
-// message_stop, or with error. grammar reports whether the stream is complete.
+// grammar checks the order of events. message_start comes first. At most one block is open at a
+// time, the indexes count from 0, and deltas have the block's kind. The stream ends with
+// message_delta and message_stop, or with error. grammar reports whether the stream is complete.
 func grammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
@@ -189,8 +189,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal parses a whole answer. It removes the position of texts among tool calls, which only a
-// stream can express.
+// normal parses a whole answer. It discards the positions of texts among tool calls, because only a
+// stream can express them.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

@@ -145,7 +145,8 @@ func said(w *content, f *fault, v jsonx.Value) *fault {
 	return f
 }
 
-// visitContent visits the content of a result or a document: a string, blocks, or nothing.
+// visitContent visits the content of a result or a document. The content may be a string, blocks,
+// or absent.
 func (b block) visitContent(v jsonx.Value, w *content) *fault {
 	switch {
 	case !chat.Given(v):

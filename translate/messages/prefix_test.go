@@ -13,7 +13,7 @@ import (
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 
-// turn draws a message of a conversation. If inPlace is true, its role may be system.
+// turn draws a message of a conversation. If inPlace is true, the message may be a system message.
 func turn(t *rapid.T, inPlace bool) map[string]any {
 	text := func() map[string]any {
 		b := map[string]any{"type": "text", "text": rapid.StringN(0, 8, -1).Draw(t, "text")}
@@ -60,8 +60,8 @@ func turn(t *rapid.T, inPlace bool) map[string]any {
 }
 
 // TestPrefixStable checks that the serialized messages of a turn are a byte prefix of the next
-// turn's messages. Otherwise engines would process the whole conversation again. If system text is
-// folded, the test draws no system text in the middle of the conversation.
+// turn's messages. Otherwise engines would process the whole conversation again. If inPlace is
+// false, the test draws no system text in the middle of the conversation.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inPlace := rapid.Bool().Draw(t, "in place")

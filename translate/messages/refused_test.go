@@ -156,7 +156,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestReuse checks that nothing from one call appears in the next call that uses the same memory.
+// TestReuse checks that no data from one call appears in the next call that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
@@ -191,7 +191,7 @@ func TestReuse(t *testing.T) {
 }
 
 // TestHalfSurrogatesInHistory checks that halves of surrogate pairs are replaced in the texts of a
-// conversation, including the strings and keys of an input. Halves anywhere else are refused.
+// conversation, including the strings and keys of an input. Halves anywhere else are rejected.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +
@@ -220,8 +220,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// TestOnlyServerTools checks that tools that run on the vendor's servers or need a screen are
-// refused if there are no other tools.
+// TestOnlyServerTools checks that a request is rejected if all its tools run on the vendor's
+// servers or need a screen.
 func TestOnlyServerTools(t *testing.T) {
 	for _, tool := range []string{
 		`{"type":"web_search_20250305","name":"web_search"}`,
@@ -237,9 +237,9 @@ func TestOnlyServerTools(t *testing.T) {
 	}
 }
 
-// If an error says that an image could not be processed, agents remove all images from the
-// conversation. TestImageRefusals checks that an error says this only if the request would be
-// accepted with a different image or without images.
+// TestImageRefusals checks that an error says that an image could not be processed only if the
+// request would be accepted with a different image or without images. The reason is that agents
+// respond to such an error by removing all images from the conversation.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

@@ -10,14 +10,14 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RequestInfo contains what the answer and the errors need to know about a request. The zero value
-// is ready for use.
+// RequestInfo contains the request data that the answer and the errors need. The zero value is
+// ready for use.
 type RequestInfo struct {
 	thinking thinking
 	stops    []string
 	images   dialects.Images
 	dropped  dialects.Dropped
-	cleared  cleared // the thinking that the client's edits cleared from the history
+	cleared  cleared // the thinking removed from the history by the client's edits
 }
 
 // Dropped names the parts of the request that were lost in translation.
@@ -42,8 +42,8 @@ type Request struct {
 }
 
 // The deepest member that the edge reads is messages[0].content[0].content[0].source.data. In the
-// chat request, a schema is one level deeper and a tool call has more members, so MaxDepth and
-// MaxNodes are lower than the limits for chat.
+// chat request, a schema is nested one level deeper and a tool call has more members. MaxDepth and
+// MaxNodes are therefore lower than the limits for chat.
 var parseOptions = jsonx.Options{
 	MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
@@ -68,7 +68,8 @@ const (
 	memberContextManagement
 	memberMCPServers
 	memberContainer
-	// The next members belong to chat. They are passed on unchanged, and package chat checks them.
+	// The following members belong to chat. They are passed on unchanged, and package chat checks
+	// them.
 	memberFrequencyPenalty
 	memberCount = memberFrequencyPenalty + 7
 )
@@ -122,8 +123,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	return dst, nil
 }
 
-// checkHosted refuses members that o.Hosted lists. It does not check count requests, which cost
-// nothing and store nothing.
+// checkHosted rejects the members that o.Hosted returns. It does not check count requests, because
+// they cost nothing and store nothing.
 func (r *Request) checkHosted(o *dialects.Options) error {
 	model := r.members[memberModel]
 	if o.Hosted == nil || o.Count || !model.IsString() {
@@ -143,7 +144,7 @@ func (r *Request) prefilled(c *chat.Request) bool {
 
 // threadRefused returns the error for a conversation stored on the server. Later requests of such a
 // conversation contain only new messages, so the edge could not answer them correctly. The tool
-// runners of the SDKs start every conversation this way. After this error they send the whole
+// runners of the SDKs start every conversation this way. After this error, they send the whole
 // conversation.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
@@ -184,8 +185,8 @@ func (r *Request) parse(body []byte, strict bool) error {
 	return nil
 }
 
-// translate writes the chat request. It copies members that have the same name and rules in chat
-// without reading them, because package chat checks them.
+// translate writes the chat request. Members that have the same name and rules in chat are copied
+// unread, because package chat checks them.
 func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
@@ -252,7 +253,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	return f
 }
 
-// unmet adds the members that request something unsupported to the dropped parts.
+// unmet records members that request unsupported behavior as dropped.
 func (r *Request) unmet() {
 	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.Member("mcp_servers")

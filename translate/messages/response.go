@@ -81,9 +81,8 @@ func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 	return jsonx.AppendStringS(dst, sequence)
 }
 
-// stopReason returns tool_use if and only if there are tool calls. Some engines report stop
-// although there are tool calls. If there is no tool call, an agent that reads tool_use waits
-// forever.
+// stopReason returns tool_use if and only if there are tool calls. Some engines report stop even
+// though there are tool calls. If an agent receives tool_use without a tool call, it waits forever.
 func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 	switch {
 	case r.Finish == answer.FinishLength:

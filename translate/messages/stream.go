@@ -10,7 +10,7 @@ import (
 )
 
 // Stream writes the answer to one request: either the whole message (AppendWhole), or the events of
-// a stream:
+// a stream, which it makes from an engine's chat stream:
 //
 //	message_start,
 //	(content_block_start, content_block_delta…, content_block_stop)…,
@@ -44,7 +44,7 @@ const (
 )
 
 type toolCallProgress struct {
-	sent   int // number of bytes of the arguments that have been sent
+	sent   int // number of argument bytes that have been sent
 	closed bool
 }
 
@@ -116,7 +116,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// appendStart appends message_start. Clients replace its counts with later counts.
+// appendStart appends message_start. Clients replace the counts in this event with later counts.
 func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
 	dst = jsonx.AppendStringS(dst, identity.ID)
@@ -212,7 +212,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if len(t.Args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and white space are held back, and are sent only if nothing follows
+	if c.sent == 0 { // null and white space are sent only if no other text follows
 		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
@@ -281,8 +281,8 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 }
 
 // Finish appends the end of a successful answer. If the engine stopped too early, the error is
-// translate.ErrNoFinish. If a tool call is malformed, it is a *translate.BadAnswer. If Finish
-// returns an error, it appends nothing. A second call appends nothing.
+// translate.ErrNoFinish. If a tool call is malformed, the error is a *translate.BadAnswer. If
+// Finish returns an error, it appends nothing. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
 		return dst, err

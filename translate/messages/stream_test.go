@@ -54,8 +54,8 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestCuts checks that the client's stream is well-formed even if the engine dies, whatever byte
-// was its last. The stream may be complete only if the engine has sent a finish_reason.
+// TestCuts checks that the client's stream is well-formed wherever the engine's stream breaks off.
+// The stream may be complete only if the engine has sent a finish_reason.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
@@ -113,8 +113,8 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 	}
 }
 
-// told returns m without the counts and tool call ids, which the engine may have sent too late for
-// a stream.
+// told returns m without the counts and tool call ids, which the engine may send too late for a
+// stream.
 func told(m message) message {
 	m.Usage = nil
 	for _, b := range m.Content {
@@ -176,8 +176,8 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	s.Release()
 }
 
-// TestLargeArguments checks that large arguments, which are not checked after every piece, are
-// still checked at the end and not changed.
+// TestLargeArguments checks that large arguments stay unchanged and are checked at the end, even
+// though they are not checked after every piece.
 func TestLargeArguments(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, c := range []struct {

@@ -59,7 +59,7 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 // send it back without reading it.
 const signature = "cGVuc3RvY2s="
 
-// Values of the member thinking that have an effect here.
+// These values of the thinking member have an effect on the edge.
 const (
 	typeDisabled   = "disabled"
 	displayOmitted = "omitted"
@@ -73,8 +73,8 @@ var (
 )
 
 // thinkingOf returns how to send thinking to the client. If the client did not send kind or
-// display, they are empty. A client that uses the beta that redacts thinking may still request the
-// text.
+// display, they are empty. A client may request the text even if it uses the beta that redacts
+// thinking.
 func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
 	case kind == "" || kind == typeDisabled:
@@ -89,7 +89,7 @@ func thinkingOf(kind, display string, redact bool) thinking {
 
 type past struct {
 	opener chat.Opener // nil if no thinking can be opened
-	model  []byte      // in the client's spelling
+	model  []byte      // the model in the client's spelling
 	from   int         // the client has cleared the thinking in messages before this index
 
 	unopened bool // another provider or edge sealed one of the blocks
@@ -98,7 +98,7 @@ type past struct {
 	inTurn  bool // thinking has been cleared from the current turn
 }
 
-// user records a user message. If it has no tool results, it starts a new turn.
+// user records a user message. A message without tool results starts a new turn.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
 
 func (p *past) clear(b *block) {
@@ -176,7 +176,7 @@ func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	return from
 }
 
-// openBlocks does the work of editHistory for message i, or for a tool result in it.
+// openBlocks does the work of editHistory for message i, or for a tool result in message i.
 func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none bool) {
 	left := content.Len()
 	for it := content.Iter(); it.Next(); {

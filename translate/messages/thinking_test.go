@@ -72,7 +72,7 @@ func blocksOf(t *testing.T, whole []byte) []map[string]any {
 }
 
 // TestSealedThinking checks that thinking that the client must not read is sealed in its block, and
-// that the engine receives the original reasoning again.
+// that the engine receives the original reasoning in the next request.
 func TestSealedThinking(t *testing.T) {
 	for _, c := range []struct {
 		name, more, block string
@@ -140,7 +140,7 @@ func TestShownThinking(t *testing.T) {
 	}
 }
 
-// TestLongThinking checks that thinking that is too long to seal is omitted and does not occupy
+// TestLongThinking checks that thinking too long to be sealed is omitted and does not occupy
 // memory.
 func TestLongThinking(t *testing.T) {
 	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
@@ -190,8 +190,8 @@ func TestSealedThinkingBetween(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingNotStarted checks that a stream that only collects thinking to be sealed has
-// not started, so that another engine can start the answer again.
+// TestSealedThinkingNotStarted checks that a stream counts as not started while it only collects
+// thinking to be sealed, so that another engine can start the answer again.
 func TestSealedThinkingNotStarted(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream

@@ -94,7 +94,7 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	)
 }
 
-// checkSchema requires that the schema describes an object. With any other schema, an engine would
+// checkSchema requires that the schema describes an object. For any other schema, an engine would
 // write a tool_use that no client can read.
 func checkSchema(v jsonx.Value) *fault {
 	f := chat.OptionalObject("input_schema", v)
@@ -104,7 +104,7 @@ func checkSchema(v jsonx.Value) *fault {
 	return f
 }
 
-// toolChoice writes nothing if there are no tools, because engines refuse a tool_choice without
+// toolChoice writes nothing if there are no tools, because engines reject a tool_choice without
 // tools.
 func (r *Request) toolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]

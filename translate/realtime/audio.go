@@ -18,8 +18,7 @@ type Audio struct {
 	out      []byte
 }
 
-// pieceOf is the length of a piece in base64. A piece contains three quarters of a second at 24
-// kHz.
+// pieceOf is the base64 length of a piece, which contains three quarters of a second at 24 kHz.
 const pieceOf = 48 << 10
 
 // Check returns an error unless text is valid base64.

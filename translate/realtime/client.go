@@ -26,14 +26,14 @@ const (
 	typeClear      = "input_audio_buffer.clear"
 )
 
-// maxEventID limits the length of an event_id. An error does not repeat a longer event_id.
+// maxEventID is the maximum length of an event_id that an error repeats.
 const maxEventID = 512
 
-// ClientMessage is a client's message. Its slices refer to the message's bytes.
+// ClientMessage is a message received from a client. Its slices refer to the message's bytes.
 type ClientMessage struct {
 	Kind    Kind
 	EventID []byte // JSON of the client's event_id; may be nil
-	Audio   []byte // only for Append; base64
+	Audio   []byte // for Append: the audio as base64
 	Beta    bool   // for Update: the type is transcription_session.update
 
 	session jsonx.Value

@@ -21,21 +21,21 @@
 // input_audio_buffer.commit, which starts a transcription that reads the audio as it arrives. The
 // audio follows in input_audio_buffer.append, and an input_audio_buffer.commit with final ends it.
 // vLLM sends transcription.delta, transcription.done (text and usage) and error (message and code).
-// The audio is 16-bit mono PCM at 16 kHz. vLLM drops audio that arrives between the end of the
-// audio and transcription.done, so the edge holds it back (Talk.Waits). vLLM supports neither voice
-// detection nor clear.
+// The audio is 16-bit mono PCM at 16 kHz. vLLM drops audio that arrives between the final commit
+// and transcription.done, so the edge holds back such audio (Talk.Waits). vLLM supports neither
+// voice detection nor clear.
 //
 // speaches: src/speaches/routers/realtime_ws.py, src/speaches/realtime and
-// src/speaches/types/realtime.py. It speaks the beta version of OpenAI's protocol. The model is in
-// the query, with intent=transcription. speaches has voice detection. Its session.update requires
-// all members of turn_detection and refuses null, so voice detection cannot be disabled.
+// src/speaches/types/realtime.py. speaches uses the beta version of OpenAI's protocol. The model is
+// in the query, with intent=transcription. speaches has voice detection. Its session.update
+// requires all members of turn_detection and rejects null, so voice detection cannot be disabled.
 //
 // # Design
 //
-// Clients of the current protocol and of the beta receive the same session object. It has the
-// members of both protocols. The object shows what the engine supports: for vLLM, turn_detection is
-// null, so the client must commit. If an engine speaks OpenAI's protocol, its transcription events
-// are passed on unchanged and all other events are dropped.
+// Clients of the current protocol and of the beta receive the same session object. The object
+// contains the members of both protocols and shows what the engine supports: for vLLM,
+// turn_detection is null, so the client must commit. If an engine speaks OpenAI's protocol, its
+// transcription events are passed on unchanged and all other events are dropped.
 //
 // With vLLM, a transcription (an item) starts with its first audio and ends with the client's
 // commit. If the client sends clear instead, the edge ends the item and drops its text.

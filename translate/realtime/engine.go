@@ -10,11 +10,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Heard is the result of translating an engine's event.
+// Heard describes a translated engine event.
 type Heard struct {
 	Client  [][]byte
 	Text    bool // the event contains transcript text
-	Counted bool // the event has the engine's token counts
+	Counted bool // the event contains the engine's token counts
 	Created bool
 	Changed bool // the result of Talk.Waits may have changed
 
@@ -39,8 +39,8 @@ var passing = map[string]bool{
 
 var errGarbage = &translate.BadAnswer{Reason: "an event that is no JSON object with a type"}
 
-// Engine translates an engine's event. redact removes text that the client must not see from the
-// engine's error. If the engine violates the protocol, Engine returns an error.
+// Engine translates an engine's event. redact removes text that the client must not see from an
+// error reported by the engine. If the engine violates the protocol, the method returns an error.
 func (t *Talk) Engine(doc *jsonx.Doc, src []byte, redact func(*engineerror.Error)) (h Heard, err error) {
 	if doc.Parse(src, jsonx.Options{}) != nil || !doc.Root().IsObject() || !doc.Root().Get("type").IsString() {
 		return h, errGarbage

@@ -198,7 +198,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestWaits checks when the edge must hold back audio, and when the engine still has to send text.
+// TestWaits checks the results of Waits and Owes in each state of a session.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	talk := NewTalk("S")
@@ -233,9 +233,8 @@ func tone(hertz float64) []byte {
 	return base64.StdEncoding.AppendEncode(nil, raw)
 }
 
-// TestResampling checks that a tone that 16 kHz audio can represent retains its length and
-// amplitude, and that a higher tone is removed. The result must not depend on the size of the
-// pieces.
+// TestResampling checks that a tone below 8 kHz retains its length and amplitude, and that a higher
+// tone is removed. The result must not depend on the size of the pieces.
 func TestResampling(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {

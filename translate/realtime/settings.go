@@ -14,7 +14,7 @@ const (
 	vllmRate   = 16000
 )
 
-// Settings holds the settings of a session.
+// Settings contains a session's settings.
 type Settings struct {
 	Model    string // in the client's spelling; empty if absent
 	Language string // empty if the engine should detect it
@@ -80,7 +80,7 @@ func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
 	return nil
 }
 
-// format reads the audio format. It is an object in the current protocol and a name in the beta.
+// format reads the audio format, which is an object in the current protocol and a name in the beta.
 func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	if s.rate == 0 {
 		s.rate = openAIRate

@@ -23,7 +23,7 @@ const (
 // block.
 type Talk struct {
 	mu       sync.Mutex
-	id       string // random
+	id       string // a random id
 	form     Form
 	served   string
 	settings Settings
@@ -31,9 +31,9 @@ type Talk struct {
 	events   int
 	items    int
 	item     string // id of the current item, for vLLM
-	previous string // id of the item before it, or empty
-	open     bool   // the current item has audio
-	ending   bool   // the edge has told the engine that the item's audio is complete
+	previous string // id of the previous item, or empty
+	open     bool   // the current item contains audio
+	ending   bool   // the edge has sent the engine the final commit of the item
 	dropped  bool   // the client has cleared the item
 	owed     int    // number of transcripts that an engine with OpenAI's protocol still has to send
 	quiet    bool   // the engine may report errors about the edge's session.update
@@ -56,9 +56,9 @@ func (t *Talk) SetModel(model string) {
 	t.mu.Unlock()
 }
 
-// Meet starts the conversation with an engine and returns the first messages for it. served is the
-// engine's name for the model. Meet may be called again for another engine as long as no engine has
-// received audio.
+// Meet starts the conversation with an engine and returns the first messages for the engine. served
+// is the engine's name for the model. Meet may be called again for another engine as long as no
+// engine has received audio.
 func (t *Talk) Meet(form Form, served string) (messages [][]byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,8 +241,8 @@ func (t *Talk) about(what string) []byte {
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `","content_index":0`...)
 }
 
-// Refusal returns the event for a refused session. body is the body of the HTTP response that
-// refuses it.
+// Refusal returns the event for a rejected session. body is the body of the HTTP response that
+// rejects it.
 func (t *Talk) Refusal(body []byte) []byte {
 	var doc jsonx.Doc
 	t.mu.Lock()

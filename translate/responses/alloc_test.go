@@ -9,7 +9,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestStreamAllocs checks that an event allocates nothing, except to store the text that the last
+// TestStreamAllocs checks that an event allocates no memory, except to store the text that the last
 // events repeat.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
@@ -25,7 +25,7 @@ func TestStreamAllocs(t *testing.T) {
 			}
 		}
 		run(10_000)
-		// One buffer grows and doubles a dozen times.
+		// One buffer doubles about a dozen times.
 		if got := testing.AllocsPerRun(3, func() { run(10_000) }); got > 30 {
 			t.Errorf("%s: %v allocations for 10,000 events", c.name, got)
 		}

@@ -29,7 +29,7 @@ func BenchmarkStream(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(c.data)))
 			for b.Loop() {
-				if n++; n%1000 == 0 { // answers must end
+				if n++; n%1000 == 0 { // starts another answer, because the size of an answer is limited
 					a.Reset(&testIdentity)
 				}
 				var err error

@@ -13,9 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// This file checks response objects and streams in the same way as a published schema of the
-// dialect: the required members, their types, and the order of events. It does not use code from
-// the package.
+// This file checks response objects and streams like a published schema of the dialect: the
+// required members, their types, and the order of events. It does not use code from the package.
 
 type checker struct{ problems []string }
 
@@ -101,7 +100,7 @@ func stringOrObject(v any) string {
 	return ""
 }
 
-// object checks that v has exactly the members in want, and possibly optional ones.
+// object checks that v has all members in want, and no others except the optional ones.
 func (c *checker) object(at string, v any, want shape, optional ...string) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -152,7 +151,7 @@ func (c *checker) response(v any) (status string) {
 	c.text(m["text"])
 	for i, tool := range m["tools"].([]any) {
 		at := fmt.Sprintf("response.tools[%d]", i)
-		if m, _ := tool.(map[string]any); m["type"] != "function" { // the element comes from the client and may have other members
+		if m, _ := tool.(map[string]any); m["type"] != "function" { // the client may set any members
 			c.object(at, map[string]any{"type": m["type"], "name": m["name"]}, shape{"type": exactly("namespace", "custom"), "name": aString})
 			continue
 		}
@@ -323,15 +322,15 @@ func parseEvents(c *checker, out []byte) (events []event, done bool) {
 // walk checks the order of a stream's events.
 type walk struct {
 	*checker
-	items []any // items that are done
+	items []any // completed items
 	open  bool  // an item is open
 	item  map[string]any
-	part  map[string]any // the open part of the item
-	parts []any          // the finished parts of the item
+	part  map[string]any // the open part of the open item
+	parts []any          // the completed parts of the open item
 	sum   string         // the joined deltas
-	logs  []any          // log probabilities of the deltas
+	logs  []any          // log probabilities in the deltas
 	id    any
-	last  string // status of the final response
+	last  string // status in the final response
 	error bool
 	alive bool // the stream may contain keep-alives
 }
@@ -413,8 +412,8 @@ func id(response any) any {
 	return m["id"]
 }
 
-// soFar checks that a keep-alive contains the response so far. If that response has an open item,
-// the item must not have deltas yet. Otherwise the keep-alive would have to be a delta.
+// soFar checks that a keep-alive contains the response so far. If an item is open, it must not have
+// deltas yet, because otherwise the keep-alive would have to be a delta.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -426,7 +425,7 @@ func (w *walk) soFar(e event) {
 	}
 }
 
-// isSealed reports whether an item contains nothing that the client can read.
+// isSealed reports whether an item contains no text that the client can read.
 func isSealed(item map[string]any) bool {
 	return item["type"] == "reasoning" || item["type"] == "compaction"
 }

@@ -12,11 +12,11 @@ import (
 	"penstock/translate/seal"
 )
 
-// To compact a conversation, its model writes a summary, and the edge seals the summary in an item.
+// To compact a conversation, the model writes a summary, and the edge seals the summary in an item.
 // The client then sends this item instead of the conversation.
 
-// summaryRequest is added at the end of the conversation. Everything before it, including the
-// tools, is the same as in the previous turn, so that the engine finds it in its prefix cache.
+// summaryRequest is added at the end of the conversation. The text before it, including the tools,
+// is the same as in the previous turn, so that the engine finds this text in its prefix cache.
 const summaryRequest = `Stop working on the task now and write a summary of this conversation. ` +
 	`Only your summary is kept: the model that continues sees nothing else of what is above. ` +
 	`Write down, as exactly as they were given: what the user asked for, every instruction, preference and fact that the user stated, ` +
@@ -64,7 +64,7 @@ func noCompaction(input jsonx.Value) *fault {
 	return chat.Unsupported(chat.Element("input", n), NoCompaction)
 }
 
-// NoCompaction says why an edge does not compact conversations.
+// NoCompaction is the error text that says why an edge does not compact conversations.
 const NoCompaction = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
 
 // forSummary removes the members that would truncate a summary or change its format.
@@ -77,7 +77,7 @@ func (m *members) forSummary() {
 	}
 }
 
-// checkSummary returns an error unless the answer is a complete summary, because the client will
+// checkSummary returns an error if the answer is not a complete summary, because the client will
 // discard the conversation.
 func (o *output) checkSummary() error {
 	switch {

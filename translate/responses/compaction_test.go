@@ -14,7 +14,7 @@ import (
 	"penstock/translate/seal"
 )
 
-// keyOpener opens the blobs of an owner for any model.
+// keyOpener opens an owner's blobs for any model.
 type keyOpener struct{ box seal.Box }
 
 func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {

@@ -7,8 +7,8 @@ import (
 )
 
 // conversation writes the messages of the chat request. The output for an item depends only on that
-// item and on earlier items. When a conversation continues, its earlier messages therefore have the
-// same bytes as before.
+// item and on earlier items. If a conversation continues, the bytes of its earlier messages
+// therefore do not change.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
@@ -226,15 +226,15 @@ func (c *conversation) endImages() {
 	c.pending = c.pending[:0]
 }
 
-// assistantTurn collects the messages of one assistant turn. If there is a text between a tool call
-// and its output, it joins the text with the tool call, because templates require results directly
-// after tool calls.
+// assistantTurn collects the messages of one assistant turn. If there is text between a tool call
+// and its output, assistantTurn joins the text with the tool call, because templates require
+// results directly after tool calls.
 type assistantTurn struct {
 	open      bool
 	text      []byte // contents of a JSON string
 	toolCalls []byte
 	count     int
-	reasoning []byte // contents of a JSON string; reasoning[own:] belongs to the next message
+	reasoning []byte // contents of a JSON string; reasoning[own:] is for the next message
 	own       int
 }
 
@@ -246,8 +246,8 @@ func (a *assistantTurn) reset() {
 }
 
 // think adds a reasoning item. It separates consecutive reasoning items with a blank line. If there
-// is a text between two of them, it writes no blank line, so that the model receives its earlier
-// answer unchanged.
+// is text between two reasoning items, it writes no blank line, so that the model receives its
+// earlier answer unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {

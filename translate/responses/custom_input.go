@@ -14,10 +14,10 @@ import (
 // arrives. It holds back arguments in any other form until they end.
 //
 // The zero value is ready for use. Malformed arguments are passed on unchanged, so that the tool
-// can refuse them.
+// can reject them.
 type customInput struct {
-	tool    string // the tool's name, which some models put before the input, as on a command line
-	read    int
+	tool    string // the tool's name, which some models write before the input
+	read    int    // number of bytes of the arguments that have been read
 	pending []byte // decoded arguments whose meaning is still undecided
 	room    []byte // buffer for unescaped text
 	phase   inputPhase
@@ -49,7 +49,7 @@ func (c *customInput) add(dst, piece []byte) []byte {
 
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputText: // the arguments were truncated; an incomplete escape is dropped
+	case inputText: // the arguments were truncated, so an incomplete escape is dropped
 	case inputEnded:
 		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // something other than whitespace follows the string
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
@@ -66,8 +66,8 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided limits the text whose meaning is undecided, because it is read again with every
-// piece.
+// maxUndecided limits the text whose meaning is undecided, because this text is scanned again for
+// every piece.
 const maxUndecided = 512
 
 // inputTokens are the tokens at the start of well-formed arguments. Whitespace may appear between
@@ -81,7 +81,7 @@ func (c *customInput) begin() {
 		switch {
 		case bytes.HasPrefix(rest, []byte(token)):
 			rest = rest[len(token):]
-		case bytes.HasPrefix([]byte(token), rest) && len(c.pending) < maxUndecided: // incomplete
+		case bytes.HasPrefix([]byte(token), rest) && len(c.pending) < maxUndecided: // the token is incomplete
 			return
 		default:
 			c.phase = inputHeld
@@ -170,12 +170,13 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// wrappings lists the members into which models put an input. The correct member is input.
+// wrappings lists the members in which models send an input. The correct member is input.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input in arguments of any form. The input is a string, possibly in an object,
-// or in an array within an object. The array contains only the string, or the tool's name and the
-// string. Any other arguments are the input, because unwrapping a longer array would lose elements.
+// unwrap returns the input from arguments in any form. It recognizes three forms: a string, an
+// object that contains the string, and an object with an array that contains the string, possibly
+// after the tool's name. It returns any other arguments unchanged, because unwrapping a longer
+// array would lose elements.
 func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
@@ -218,12 +219,12 @@ func only(v jsonx.Value) jsonx.Value {
 	return first
 }
 
-// fence removes the code fence that models put around an input. It is enabled for tools with a
+// fence removes the code fence that models write around an input. It is enabled for tools with a
 // grammar, because their inputs cannot start with a fence. The zero value passes on all text.
 type fence struct {
 	on    bool
 	phase fencePhase
-	held  []byte // text that may be part of a fence
+	held  []byte // text that may belong to a fence
 	line  bool   // text before held has been passed on
 }
 
@@ -238,8 +239,7 @@ const (
 
 const fenceMark = "```"
 
-// add reads the next text. It appends the text that is not part of a fence as the contents of a
-// JSON string.
+// add reads the next text. It appends any text outside the fence, as the contents of a JSON string.
 func (f *fence) add(dst, text []byte) []byte {
 	if !f.on || f.phase == fenceNone {
 		return jsonx.AppendEscaped(dst, text)
@@ -249,7 +249,7 @@ func (f *fence) add(dst, text []byte) []byte {
 		switch begin := bytes.TrimLeft(f.held, " \t\r\n"); {
 		case bytes.HasPrefix(begin, []byte(fenceMark)):
 			f.phase, f.held = fenceOpens, begin
-		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.held) < maxUndecided: // incomplete
+		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.held) < maxUndecided: // the fence mark is incomplete
 			return dst
 		default:
 			f.phase = fenceNone

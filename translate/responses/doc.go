@@ -10,13 +10,13 @@
 //	input_image             image_url; detail original becomes high
 //	function_call           tool_calls of one assistant message, with the message before it;
 //	                        arguments that are not a JSON object are put into one
-//	custom_tool_call        likewise, with {"input":"…"} as arguments
+//	custom_tool_call        the same, with {"input":"…"} as arguments
 //	function_call_output    a tool message; its images in a user message after the turn's outputs
 //	compaction              a user message with the summary sealed in it
-//	compaction_trigger      at the end: a user message that asks for a summary; no tool is called
+//	compaction_trigger      at the end: a user message that requests a summary; no tool is called
 //	reasoning               reasoning_content of the next message; sealed reasoning is opened, or
 //	                        omitted and named in Dropped; a summary is dropped
-//	tools                   nested; hosted tools are dropped, or refused without functions
+//	tools                   nested; hosted tools are dropped, or rejected without functions
 //	custom tools            functions with one string, input; the grammar is in the description
 //	tools of a namespace    functions named namespace__tool; a name that is too long or taken, or
 //	                        has more than letters, digits, _ and -, ends with a hash; the first
@@ -31,38 +31,38 @@
 //
 // Members that have the same name in chat (penalties, stop, seed, top_k, min_p, logit_bias,
 // chat_template_kwargs) are passed on unchanged and checked as in chat. The contract does not list
-// them for Responses, so a strict edge refuses them.
+// them for Responses, so a strict edge rejects them.
 //
 // Items that only another provider runs or reads (web_search_call, mcp_call, …) are omitted, and so
-// is the output of such a tool call. A strict edge refuses them. Dropped names the omitted items.
+// are the outputs of such tool calls. A strict edge rejects them. Dropped names the omitted items.
 //
-// Nothing is stored between requests. The edge therefore refuses store, previous_response_id,
+// Nothing is stored between requests. The edge therefore rejects store, previous_response_id,
 // conversation, prompt, background, generate: false, item_reference, and file ids.
 //
 // Members that engines accept in chat but that this dialect lacks (chat's token limits and
-// logprobs, ignore_eos, and members that an operator allows) are passed on. The other elements of
-// include, truncation, user, stream_options, client_metadata and unknown members are accepted
-// without effect. Only the edge reads service_tier and prompt_cache_key. The only service_tier that
-// matters is flex. prompt_cache_key is a hint for finding the engine that has cached the prompt. A
-// strict edge refuses all of these.
+// logprobs, ignore_eos, and members that an operator allows) are passed on. All other elements of
+// include, and truncation, user, stream_options, client_metadata and unknown members are accepted
+// but have no effect. Only the edge reads service_tier and prompt_cache_key. The only service_tier
+// that matters is flex. prompt_cache_key is a hint for finding the engine that has cached the
+// prompt. A strict edge rejects all these members.
 //
 // # Answers
 //
 // The response object always has all its members. The edge writes the members that it repeats from
 // the request when it translates the request, so that it can release the body. Text and tool calls
 // become output items in the engine's order. Reasoning is never shown. A client that includes
-// reasoning.encrypted_content receives the reasoning sealed (package seal) and sends it back. It is
-// in separate items, which reveal only that the model reasoned.
+// reasoning.encrypted_content receives the reasoning sealed (package seal) and sends it back.
+// Sealed reasoning is in separate items, which reveal only that the model reasoned.
 //
 // A compaction is an answer whose text is a summary of the conversation. It is one item, sealed for
-// the key and for any model. In a history the item replaces the conversation, so the edge refuses
+// the key and for any model. In a history, the item replaces the conversation, so the edge rejects
 // an item that it cannot open. A truncated summary, or an answer that is not a summary, counts as a
 // bad answer.
 //
 // Only one item of a stream is open at a time. A delta is sent as it arrives, but deltas of other
-// items are held back until the arguments of an open tool call are complete. Items could overlap,
-// because the events have indexes. But many clients ignore the indexes, and engines rarely
-// interleave items.
+// items are held back until the arguments of an open tool call are complete. The protocol allows
+// items to overlap, because events have indexes. However, many clients ignore the indexes, and
+// engines rarely interleave items.
 //
 // A text that the engine truncated is an incomplete item and makes the response incomplete. If a
 // tool call has no arguments, they become "{}", because clients parse arguments as JSON. Arguments
@@ -76,14 +76,15 @@
 // # Design
 //
 // The translation of an item depends only on this item and earlier items. A property test checks
-// this. Only new system text that is folded changes the first message. The translation looks ahead
-// in two cases, both within one turn. An assistant message between a tool call and its output is
-// joined with the message that has the tool call, and images in outputs follow the last output.
+// this. The only exception is new system text that is moved to the first message. The translation
+// looks ahead in two cases, both within one turn. An assistant message between a tool call and its
+// output is joined with the message that has the tool call. Images in outputs are moved after the
+// last output.
 //
-// A custom tool's input is sent as the arguments arrive. It is the text of the string in the
-// arguments, with one level of escapes instead of two. Some models put the input into other
-// members, or put a code fence around it, which a tool with a grammar does not accept. Arguments
-// that do not start as expected are held back until they end.
+// A custom tool's input is sent as the arguments arrive. The input is the string in the arguments,
+// with one level of escapes instead of two. Some models write the input in other members, or in a
+// code fence, which a tool with a grammar does not accept. Arguments that do not start as expected
+// are held back until they end.
 //
 // When the engine calls a tool by a joined name, the edge looks up the name in a list that it built
 // from the request. The client receives the name and the namespace separately, in the form in which

@@ -42,8 +42,8 @@ func optionalCount(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// The codes of errors in streams. The openai SDK accepts only a fixed set of codes. The codes that
-// are missing here are for cases that do not occur.
+// The codes of errors in streams. The openai SDK accepts only a fixed set of codes. The omitted
+// codes are for cases that do not occur.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
@@ -60,7 +60,8 @@ func streamCode(e *apierr.Error) string {
 	return codeServerError
 }
 
-// MapError replaces the parameter messages with input in an engine's refusal.
+// MapError replaces the messages parameter with input in an error about a request that an engine
+// rejected.
 func MapError(e *apierr.Error) *apierr.Error {
 	if e.Param != "messages" {
 		return e

@@ -80,7 +80,7 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if p.logSent < len(p.logs) {
 		more := p.logs[p.logSent:]
 		if p.logSent > 0 {
-			more = more[1:] // without the comma
+			more = more[1:] // skips the comma
 		}
 		p.logSent = len(p.logs)
 		dst = append(append(dst, "\",\"logprobs\":["...), more...)

@@ -97,7 +97,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// cutReader returns its bytes in two reads.
+// cutReader splits its bytes into two reads.
 type cutReader struct {
 	data []byte
 	at   int

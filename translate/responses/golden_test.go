@@ -33,10 +33,10 @@ func translateBody(body []byte, o dialects.Options) (tr *translated, err error) 
 	return tr, err
 }
 
-// inPlace is a value for Options.InPlace.
+// inPlace implements Options.InPlace and accepts every model.
 func inPlace([]byte) bool { return true }
 
-// fakeOpener opens those blobs in the golden files that are for the model "model" or for no model.
+// fakeOpener opens the golden files' blobs for the model "model" or for no model.
 type fakeOpener struct{}
 
 func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
@@ -47,10 +47,11 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-// TestRequest runs the request archives. Each has the client's body. If the request is valid, it
-// also has the chat body and the members that the answer repeats. Otherwise it has the error. A
-// line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or "compact" in the comment
-// enables that option. If the comment has "limits", testLimits apply to the request.
+// TestRequest runs the request archives. Each archive contains the client's body. If the request is
+// valid, the archive also contains the chat body and the members that the answer repeats. Otherwise
+// it contains the error. A line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or
+// "compact" in the comment enables that option. If the comment contains "limits", testLimits apply
+// to the request.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -152,7 +153,7 @@ func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	return whole, nil
 }
 
-// testError is used instead of the proxy's table of failures.
+// testError replaces the proxy's table of failures.
 func testError(err error) *apierr.Error {
 	var e *engineerror.Error
 	switch {
@@ -192,9 +193,9 @@ func whole(a *Stream, completion []byte) ([]byte, error) {
 	return a.AppendWhole(nil, &c)
 }
 
-// TestAnswer runs the answer archives. Each has the engine's stream, the client's stream and the
-// client's whole answer. The whole answer is made from completion.json or, if the archive does not
-// have it, from the assembled stream.
+// TestAnswer runs the answer archives. Each archive contains the engine's stream, the client's
+// stream and the client's whole answer. The whole answer is made from completion.json or, if the
+// archive lacks this file, from the assembled stream.
 func TestAnswer(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()

@@ -17,7 +17,7 @@ const (
 	itemReasoning
 	itemCompaction
 	itemTrigger // requests a compaction, at the end of the input
-	itemForeign // run or read only by another provider
+	itemForeign // only another provider runs or reads the item
 )
 
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
@@ -282,8 +282,8 @@ func appendText(dst []byte, v jsonx.Value) []byte {
 	return dst
 }
 
-// appendJoined appends text. If dst has text after the offset start and text is not empty, it first
-// appends glue.
+// appendJoined appends text. If text and dst[start:] are not empty, appendJoined first appends
+// glue.
 func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)

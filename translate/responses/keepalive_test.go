@@ -64,8 +64,9 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	return out, answer
 }
 
-// TestKeepalive checks that a keep-alive is valid wherever an engine is silent, and that it does
-// not change the other events. It uses every golden stream, with and without sealed reasoning.
+// TestKeepalive checks that a keep-alive is valid at every position in a stream, and that it does
+// not change the other events. The test uses every golden stream, with and without sealed
+// reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
 	streams := files(t, "answer", "upstream")
@@ -91,7 +92,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   string
 		engine []string
-		want   string // the start of the event
+		want   string // the expected start of the event
 		has    []string
 	}{
 		"the head alone":    {"", []string{`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`}, inProgress, []string{`"output":[]`}},

@@ -39,7 +39,7 @@ const (
 	memberTemplateKwargs
 	memberTopLogprobs
 	memberResponseFormat
-	memberInclude // may request log probabilities; the members after it have no effect
+	memberInclude // may request log probabilities; the members after include have no effect
 	memberTruncation
 	memberServiceTier
 	memberUser
@@ -51,7 +51,7 @@ const (
 	memberMaxCompletionTokens
 	memberN
 	memberLogprobs
-	memberGenerate // in messages over WebSocket
+	memberGenerate // only in messages over WebSocket
 	memberCount
 )
 

@@ -28,19 +28,19 @@ func (k kind) isSealed() bool { return k == kindReasoning || k == kindCompaction
 type part struct {
 	kind     kind
 	joins    bool // the part belongs to the same message as the previous part
-	item     int
-	content  int
-	toolCall int // position in reader.ToolCalls
+	item     int  // output_index
+	content  int  // content_index, within a message
+	toolCall int  // position in reader.ToolCalls
 	state    state
 	text     []byte // text or refusal so far, as contents of a JSON string
-	sent     int    // number of bytes of the text or the arguments that have been sent
+	sent     int    // number of bytes of text or arguments that have been sent
 	named    bool
-	tool     *clientTool  // nil if client and engine use the same form of the tool
-	input    *customInput // for a custom tool; text has the input so far
+	tool     *clientTool  // nil if the tool has the same form for client and engine
+	input    *customInput // for a custom tool; text contains the input so far
 	logs     []byte       // log probabilities of the text so far, as comma-separated elements
-	logSent  int
+	logSent  int          // number of bytes of logs that have been sent
 
-	unsealed []byte // for sealed kinds: the text before it is sealed; afterwards text has the blob
+	unsealed []byte // for sealed kinds: the text until it is sealed; then text contains the blob
 }
 
 type state uint8
@@ -49,7 +49,7 @@ const (
 	stateHeld state = iota // not sent, because an earlier part is incomplete
 	stateOpen
 	stateDone
-	stateCut // truncated; only the last part of an answer can be
+	stateCut // truncated; only the last part of an answer can be truncated
 )
 
 // output is the answer so far. It consists of parts, which form items.
@@ -61,7 +61,7 @@ type output struct {
 	sealed   bool // the answer includes reasoning
 	compacts bool // the answer's text is a summary to be sealed
 	box      seal.Box
-	kept     int    // number of bytes of custom tool inputs and of text to be sealed
+	kept     int    // number of bytes of custom tool input and of text to be sealed
 	parts    []part // in order of first appearance
 }
 
@@ -118,8 +118,8 @@ func (o *output) take() error {
 	return nil
 }
 
-// lastPart returns the last part. If the last part has a different kind, it adds a part and returns
-// that.
+// lastPart returns the last part. If the last part has a different kind, it adds and returns a new
+// part.
 func (o *output) lastPart(k kind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
@@ -164,8 +164,8 @@ func (o *output) readInput(p *part) {
 
 func (p *part) custom() bool { return p.input != nil }
 
-// late drops a piece of a tool call whose end has already been sent. The piece may contain only
-// whitespace.
+// late handles a piece of a tool call whose end has already been sent. It drops whitespace, and
+// returns an error for any other text.
 func (o *output) late(p *part) error {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	known := p.sent

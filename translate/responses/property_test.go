@@ -204,14 +204,13 @@ func visible(t *rapid.T, body []byte, member string) string {
 	}
 	messages := v[member].([]any)
 	if member == "messages" {
-		messages = messages[1:] // the instructions
+		messages = messages[1:] // skips the instructions
 	}
 	walk(messages)
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said converts the arguments in the engine's request, which are always an object, to the client's
-// arguments.
+// said converts the arguments in the engine's request (always an object) to the client's arguments.
 func said(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
@@ -245,9 +244,9 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 	return list
 }
 
-// TestShownNames checks that every tool that the engine does not receive unchanged has a unique
-// name that engines accept. The history must use this name, and the edge must map it back to the
-// client's name.
+// TestShownNames checks that every tool that is changed for the engine has a unique name that
+// engines accept. The history must use this name, and the edge must map it back to the client's
+// name.
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {

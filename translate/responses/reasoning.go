@@ -41,8 +41,9 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), p.text...), `"}`...)
 }
 
-// reasoningOf appends the text of a reasoning item. This is the sealed text, or a readable text
-// from another service. If another service sealed the item, reasoningOf returns false.
+// reasoningOf appends the text of a reasoning item. The text is sealed by the edge, or is a
+// readable text from another service. If another service sealed the item, reasoningOf returns
+// false.
 func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()

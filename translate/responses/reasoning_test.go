@@ -93,7 +93,7 @@ type boxOpener struct{ seal.Box }
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
 // TestSealedReasoning checks that reasoning is an item without readable text, and that the engine
-// receives it again unchanged.
+// receives it unchanged in the next request.
 func TestSealedReasoning(t *testing.T) {
 	t.Parallel()
 	stream, failure := relay(sealing(t), strings.NewReader(thoughtful))
@@ -185,7 +185,7 @@ func TestReasoningFails(t *testing.T) {
 	}
 }
 
-// TestLongReasoning checks that reasoning that is too long to seal is omitted and does not occupy
+// TestLongReasoning checks that reasoning too long to be sealed is omitted and does not occupy
 // memory.
 func TestLongReasoning(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,7 @@ var parseOptions = jsonx.Options{
 	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
 
+// reset releases the body. It keeps allocated memory for the next body.
 func (r *Request) reset() {
 	r.doc.Reset()
 	r.tools.reset()
@@ -158,7 +159,7 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept refuses members that require storage. It runs before the check of the input, because a
+// checkKept rejects members that require storage. It runs before the input is checked, because a
 // client that relies on storage sends only part of a conversation.
 func (r *Request) checkKept() *fault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// RequestInfo contains what the answer and the errors need to know about a request. It contains
-// copies, so the body can be released before the answer. The zero value is ready for use.
+// RequestInfo contains copies of the request data that the answer and the errors need, so the body
+// can be released before the answer. The zero value is ready for use.
 type RequestInfo struct {
 	members []byte // members of the response object, each with a leading comma
 	images  dialects.Images
@@ -20,8 +20,8 @@ type RequestInfo struct {
 	chatFormat bool // the client used response_format instead of text.format
 }
 
-// ReadsReasoning reports whether the edge must read the engine's reasoning. It does so to seal the
-// reasoning, or to separate its log probabilities from those of the text.
+// ReadsReasoning reports whether the edge must read the engine's reasoning. The edge reads it to
+// seal the reasoning, or to separate its log probabilities from those of the text.
 func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
 
 // Dropped names the parts of the request that were lost in translation.

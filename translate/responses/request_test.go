@@ -130,7 +130,7 @@ func TestModelName(t *testing.T) {
 	}
 }
 
-// TestReuse checks that nothing from one call appears in the next call that uses the same memory.
+// TestReuse checks that no data from one call appears in the next call that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
@@ -167,7 +167,7 @@ func TestReuse(t *testing.T) {
 }
 
 // TestHalfSurrogatesInHistory checks that halves of surrogate pairs are replaced in the texts of a
-// conversation and refused anywhere else.
+// conversation and rejected anywhere else.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	t.Parallel()
 	const half = `\ud83d`

@@ -7,6 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
+// appendResponse appends the response object. e is the reason for a failure, or nil.
 func appendResponse(
 	dst []byte, i *dialects.Identity, info *RequestInfo, o *output, status string, e *apierr.Error,
 ) []byte {

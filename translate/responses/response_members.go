@@ -63,7 +63,7 @@ func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
 	w.first(name, v, otherwise)
 }
 
-// integer appends an integer member as digits, however the client wrote it.
+// integer appends an integer member in digits, however the client wrote it.
 func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	n, ok := v.Int()
 	if !ok {

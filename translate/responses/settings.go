@@ -30,7 +30,7 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 			w.Raw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
-	if info.logprobs { // engines refuse top_logprobs without logprobs
+	if info.logprobs { // engines reject top_logprobs without logprobs
 		w.String(`,"logprobs":true`)
 	}
 	m.writeFormat(w, info)
@@ -61,7 +61,7 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// unmet adds the members that request something unsupported to the dropped parts.
+// unmet records members that request unsupported behavior as dropped.
 func (m *members) unmet(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
 		if v := m[i]; chat.Given(v) && !idle(i, v) {
@@ -186,8 +186,8 @@ func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
 
 var reasoningNames = jsonx.NewNames("effort", "summary")
 
-// checkReasoning checks the member reasoning, but not the value of the effort. Package chat checks
-// this value, and Locate corrects the parameter of its error.
+// checkReasoning checks the reasoning member, but not the value of the effort. Package chat checks
+// this value, and Locate corrects the parameter of the resulting error.
 func (m *members) checkReasoning() *fault {
 	var e [2]jsonx.Value
 	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])
@@ -199,7 +199,7 @@ func (m *members) checkReasoning() *fault {
 
 // hint is a member that has an effect only if the engine supports the Responses dialect.
 type hint struct {
-	member int    // the object that contains the hint
+	member int    // index of the object that contains the hint
 	name   string // the hint's name in that object
 	list   chat.WordList
 }
@@ -220,7 +220,7 @@ func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	return h.list.Read(v)
 }
 
-// idle reports whether a member requests only the default behaviour.
+// idle reports whether a member requests only the default behavior.
 func idle(member int, v jsonx.Value) bool {
 	switch member {
 	case memberInclude, memberContextManagement:

@@ -12,15 +12,15 @@ import (
 )
 
 // shownNames maps tools that cannot be sent unchanged to names for the engine. Engines do not
-// support namespaces, so they know a tool in a namespace as namespace__tool. Each name consists of
-// letters, digits, _ and -, and is unique within the request. The zero value has no names.
+// support namespaces, so a tool in a namespace becomes namespace__tool. Each name consists of
+// letters, digits, _ and -, and is unique within the request. The zero value contains no names.
 type shownNames struct {
 	list     []clientTool
 	byClient map[string]string // by the tool's key (see appendKey)
 	key      []byte
 }
 
-// clientTool is a tool that has a different form for the engine than for the client.
+// clientTool is a tool that has different forms for the engine and the client.
 type clientTool struct {
 	shown           string
 	name, namespace string
@@ -28,7 +28,8 @@ type clientTool struct {
 	grammar         bool
 }
 
-// maxShownName is the vendors' limit for names. Clients obey it, and some engines enforce it.
+// maxShownName is the vendors' limit for the length of names. Clients obey it, and some engines
+// enforce it.
 const maxShownName = 64
 
 // assign chooses the names. It first reserves the names of the tools that are sent unchanged. The
@@ -97,8 +98,8 @@ func notShown(r rune) bool {
 }
 
 // hashName is used instead of joinName if the joined name is too long, contains forbidden
-// characters, or is already taken. apart distinguishes tools that would otherwise have the same
-// name.
+// characters, or is already taken. apart is hashed too, to distinguish tools that would otherwise
+// have the same name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
 	h.Write([]byte(namespace + "\x00" + name + apart))

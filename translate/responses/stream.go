@@ -9,8 +9,8 @@ import (
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Request.Decode must fill RequestInfo before Reset is called. Then either call Append for each
-// event from the engine and finally Finish or Fail, or call AppendWhole once.
+// Request.Decode must fill RequestInfo before Reset is called. After Reset, either call Append for
+// each event from the engine and finally Finish or Fail, or call AppendWhole once.
 //
 // The zero value is ready for Reset. A Stream belongs to one call at a time. It stores the text
 // that it has sent, at most translate.MaxAnswer bytes, because the last events repeat that text.
@@ -119,8 +119,8 @@ func (s *Stream) end(dst []byte) []byte {
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeated is the maximum length of what a keep-alive repeats: the output so far and the members
-// of the request.
+// maxRepeated is the maximum length of the text that a keep-alive repeats: the output so far and
+// the request's members.
 const maxRepeated = 64 << 10
 
 // Keepalive appends an event without new content. Codex ends a turn if it receives no event for its
@@ -166,15 +166,16 @@ func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []
 	return append(dst, "}\n\n"...)
 }
 
-// flush appends what can be sent. Only one part is open at a time. If it is a tool call, later
-// parts are held back until the arguments are complete. If end is true, flush sends all parts.
+// flush appends all text that can be sent. Only one part is open at a time. If the open part is a
+// tool call, later parts are held back until the arguments are complete. If end is true, flush
+// sends all parts.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
 	for s.head < len(o.parts) {
 		p := &o.parts[s.head]
 		if p.state == stateHeld {
 			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 && !end {
-				return dst // clients expect the name at the start
+				return dst // clients expect the name when the item starts
 			}
 			dst = s.events.open(dst, o, p)
 		}

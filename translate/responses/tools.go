@@ -11,7 +11,7 @@ import (
 type tools struct {
 	choice  jsonx.Value
 	entries []tool // the tools that the client runs, in order
-	other   int    // the first element that is not a function, or -1
+	other   int    // index of the first element that is not a function, or -1
 	allowed []int  // if limited is true: positions of the entries that tool_choice allows
 	none    bool   // the model must not call a tool, whatever tool_choice says
 	limited bool
@@ -64,8 +64,8 @@ const (
 
 const onlyClientTools = "Only function and custom tools run here, in the client"
 
-// decode reads the list of tools. If there are other tools, it drops hosted tools, because agents
-// always offer hosted tools. Otherwise it refuses them.
+// decode reads the list of tools. It drops hosted tools, because agents always offer them, but
+// rejects them if there are no other tools.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
@@ -292,7 +292,7 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	return t.find(m[0], m[1], m[2])
 }
 
-// write writes the tools. If tool_choice is a list of allowed tools, it writes only these.
+// write writes the tools. If tool_choice is a list of allowed tools, write writes only these.
 func (t *tools) write(w *dialects.ChatWriter) {
 	if !t.any() {
 		return
@@ -348,9 +348,9 @@ func (t *tool) appendFunction(dst []byte) []byte {
 const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
 	`"required":["input"],"additionalProperties":false}`
 
-// appendInputRule appends a sentence to the description of a custom tool, which says that the input
-// is not JSON. The grammar is only a hint to the model, because engines do not support this
-// dialect's grammars.
+// appendInputRule appends a sentence to a custom tool's description, which says that the input is
+// not JSON. The grammar is only a hint to the model, because engines do not support this dialect's
+// grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {
 	if !t.custom() {
 		return dst

@@ -1,11 +1,11 @@
-// Package seal encrypts texts into blobs. The client sends a blob back with a later request, so
-// that the edge does not have to store the text. The text is either the summary of a compacted
-// conversation or a model's reasoning. The model needs its reasoning to continue, but the client
-// must not read it or did not ask for it.
+// Package seal encrypts texts into blobs. The client sends a blob back with a later request, so the
+// edge does not have to store the text. The text is either the summary of a compacted conversation
+// or a model's reasoning. The model needs its reasoning to continue, but the client must not read
+// the reasoning or did not request it.
 //
 // A blob is bound to a model and to an owner, which is the id of an API key. The edge does not open
-// the blob in a request from another owner or for another model. A summary is bound only to its
-// owner, so its model is empty.
+// the blob if the request comes from another owner or is for another model. A summary is bound only
+// to its owner, so its model is empty.
 //
 // Reasoning that cannot be opened is omitted from the request and counted. This is not an error,
 // because agents send back the whole conversation, including reasoning from other providers. A
@@ -14,9 +14,9 @@
 // # Design
 //
 // The text is sealed with AES-256-GCM. Each blob has its own key, which HKDF derives from the
-// secret, the owner, the model and a random salt. Even if edges share a secret for years, they
-// therefore never approach the limit on random nonces for one key. A blob identifies its secret by
-// a few bytes of a hash, which distinguishes a blob with a rotated secret from a forgery.
+// secret, the owner, the model and a random salt. Therefore, even edges that share a secret for
+// years never approach the limit on random nonces for one key. A blob identifies its secret by a
+// few bytes of a hash, which distinguishes a blob sealed with a rotated secret from a forgery.
 package seal
 
 import (
@@ -34,7 +34,7 @@ import (
 // MaxText is the maximum length of a sealed text, in bytes.
 const MaxText = 256 << 10
 
-// Result is the result of sealing a text or opening a blob.
+// Result is the outcome of sealing a text or opening a blob.
 type Result uint8
 
 // The results.
@@ -83,8 +83,8 @@ var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 // NewKeys returns keys for at least one secret. Each secret should be as strong as 32 random bytes.
 func NewKeys(secrets ...string) *Keys { return NewKeysFor("reasoning", secrets...) }
 
-// NewKeysFor is like NewKeys, but for a purpose other than reasoning. A text that was sealed for
-// one purpose cannot be opened for another.
+// NewKeysFor is like NewKeys, but for a purpose other than reasoning. A text sealed for one purpose
+// cannot be opened for another.
 func NewKeysFor(purpose string, secrets ...string) *Keys {
 	k := &Keys{}
 	for _, s := range secrets {
@@ -98,7 +98,7 @@ func NewKeysFor(purpose string, secrets ...string) *Keys {
 	return k
 }
 
-// PrivateKeys returns keys with a random secret that only this process has.
+// PrivateKeys returns keys with a random secret known only to this process.
 func PrivateKeys() *Keys {
 	k := NewKeys(rand.Text() + rand.Text())
 	k.private = true
@@ -177,7 +177,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	}
 	blob, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(blob) < headLen+tagLen {
-		return dst, Forged // one foreign blob in 16 million starts with this mark
+		return dst, Forged // one in 16 million foreign blobs starts with this mark
 	}
 	name, rest := blob[markLen:markLen+nameLen], blob[markLen+nameLen:]
 	known := false

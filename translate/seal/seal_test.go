@@ -21,7 +21,7 @@ type counts [seal.Results]int
 func (c *counts) count(r seal.Result) { c[r]++ }
 
 // TestPurposes checks that a blob can be opened only for its purpose, and that Newest recognizes
-// blobs that were sealed with the newest secret.
+// blobs sealed with the newest secret.
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}
@@ -45,8 +45,8 @@ func TestPurposes(t *testing.T) {
 	}
 }
 
-// TestRoundTrip checks that any sealed text can be opened only for its owner and model, with any of
-// the secrets.
+// TestRoundTrip checks that a sealed text can be opened with any of the secrets, but only for its
+// owner and model.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n counts
@@ -179,8 +179,8 @@ func TestPrivateKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen checks that no blob from a client causes a panic, and that only blobs that this test
-// sealed can be opened.
+// FuzzOpen checks that no blob from a client causes a panic, and that only blobs sealed by this
+// test can be opened.
 func FuzzOpen(f *testing.F) {
 	var n counts
 	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")

@@ -42,7 +42,7 @@ func AppendComment(dst []byte, text string) []byte {
 
 func appendLines(dst []byte, prefix string, text []byte) []byte {
 	for lf, known := 0, false; ; {
-		if !known { // each line feed is searched only once, even if many carriage returns precede it
+		if !known { // searches for each line feed once, even after many carriage returns
 			if lf = bytes.IndexByte(text, '\n'); lf < 0 {
 				lf = len(text)
 			}

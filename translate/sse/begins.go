@@ -2,13 +2,13 @@ package sse
 
 import "bytes"
 
-// fieldMarks lists the possible starts of a line: a field that readers know, or a comment.
+// fieldMarks lists the possible starts of a line: a field that readers recognize, or a comment.
 var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
 
 var byteOrderMark = []byte("\ufeff")
 
-// Begins reports whether a document starts like server-sent events, and whether b is long enough to
-// decide. A byte order mark and blank lines may come first.
+// Begins reports whether the document that starts with b looks like server-sent events, and whether
+// b is long enough to decide. A byte order mark and blank lines may come first.
 func Begins(b []byte) (events, decided bool) {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), "\r\n")
 	for _, mark := range fieldMarks {

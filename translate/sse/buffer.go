@@ -15,7 +15,8 @@ const (
 
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
-// Source is a reader that lends bytes it has already read and limits the size of a Reader's buffer.
+// Source is a reader that lends the bytes that it has already read, and limits the size of a
+// Reader's buffer.
 type Source interface {
 	io.Reader
 	// The Reader calls Lend when it has consumed all its bytes. Lend returns the available bytes.
@@ -23,14 +24,14 @@ type Source interface {
 	// bytes, the Reader calls Read.
 	Lend() []byte
 	// The Reader calls Hold before it replaces its buffer with a buffer of n bytes, unless both are
-	// small. If Hold returns an error, Next returns it.
+	// small. If Hold returns an error, Next returns the error.
 	Hold(n int) error
 }
 
 // errCount means that the source violates the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
 
-// buffer holds the bytes that a Reader has read from its source but not yet consumed.
+// buffer contains the bytes that a Reader has read from its source but not yet consumed.
 type buffer struct {
 	source Source             // nil if the source does not implement Source
 	buf    []byte             // always at full length; nil before the first read and after Rest

@@ -48,9 +48,9 @@ func (r *Reader) Reset(src io.Reader, limit int) {
 }
 
 // Rest prepares the Reader for a long wait. It releases an empty buffer that has not grown, and
-// copies a partial event out of lent bytes. If the Source refuses the memory for the copy, Rest
-// returns the error from Source.Hold. Before Rest, the caller must read the next event if Ready
-// reports one. Rest invalidates the last event.
+// copies a partial event out of lent bytes. If the Source does not grant the memory for the copy,
+// Rest returns the error from Source.Hold. Before Rest, the caller must read the next event if
+// Ready reports one. Rest invalidates the last event.
 func (r *Reader) Rest() error {
 	in := &r.in
 	switch {
@@ -66,10 +66,10 @@ func (r *Reader) Rest() error {
 
 // Next returns the next event that has data.
 //
-// If the source ends without the blank line of the last event, Next returns this event first. It
-// then returns io.EOF. Any error other than io.EOF and ErrTooLong comes from the source. After an
-// error from the source, no bytes are lost, and the next call continues to read. A source can
-// therefore return an error that means "not yet".
+// If the source ends without the blank line after the last event, Next first returns this event and
+// then io.EOF. Any error other than io.EOF and ErrTooLong comes from the source. After an error
+// from the source, no bytes are lost, and the next call continues to read. A source can therefore
+// return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
 		if r.Ready() {
@@ -159,8 +159,8 @@ func (r *Reader) advance() bool {
 	return false
 }
 
-// takeData is a fast path of advance for an event that consists of one data line, as AppendEvent
-// writes it, and a blank line. It must be called at the start of an event.
+// takeData is a fast path of advance for an event that consists of one data line, as written by
+// AppendEvent, and a blank line. It must be called at the start of an event.
 func (r *Reader) takeData() bool {
 	const field = "data: "
 	in := &r.in

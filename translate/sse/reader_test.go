@@ -499,8 +499,8 @@ func (b *budget) Hold(n int) error {
 }
 
 // TestReaderBudget checks that the Reader calls Hold before it allocates memory for a large event,
-// and again when it releases the memory. If Hold refuses, the stream continues: Next returns the
-// same event once Hold grants the memory.
+// and again when it releases the memory. If Hold returns an error, the stream continues: Next
+// returns the event once Hold grants the memory.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

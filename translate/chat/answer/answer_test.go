@@ -15,7 +15,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// parseAnswer reads an `answer` section, with one "name: value" on each line.
+// parseAnswer reads an `answer` section, which has one "name: value" on each line.
 func parseAnswer(t *testing.T, text []byte) Options {
 	t.Helper()
 	a := Options{ID: "chatcmpl-ours", Created: 1234567890}
@@ -80,7 +80,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	}
 }
 
-// describe returns everything in an error as text.
+// describe returns all fields of an error as text.
 func describe(err error) string {
 	text := err.Error()
 	var e *engineerror.Error
@@ -94,7 +94,7 @@ func describe(err error) string {
 }
 
 func TestStreamGolden(t *testing.T) {
-	var s Stream // reused for all cases, as with a pool
+	var s Stream // reused for all cases, as a pool does
 	var as Assembler
 	golden.Archives(t, "testdata/stream", func(t *testing.T, ar *golden.Archive) {
 		a := parseAnswer(t, ar.Section("answer"))

@@ -23,7 +23,7 @@ type assembledChoice struct {
 	logprobsMore              members
 }
 
-// given is true if the stream contained the string.
+// given is true if the string occurred in the stream.
 type optionalText struct {
 	raw   []byte
 	given bool
@@ -39,7 +39,7 @@ type assembledToolCall struct {
 type members []member
 
 type member struct {
-	name, value []byte // if list is true, value has no brackets
+	name, value []byte // if list is true, value lacks the array brackets
 	list        bool
 }
 

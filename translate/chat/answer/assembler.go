@@ -19,14 +19,14 @@ type Assembler struct {
 	state            streamState
 	chunk            Chunk
 	tools            toolcall.Assembler
-	assembledChoices []assembledChoice // by first appearance
+	assembledChoices []assembledChoice // in order of first appearance
 	identity         identity
 	more             members
-	size             int
+	size             int  // number of bytes kept, for the limit
 	lone             bool // a string contains half of a surrogate pair
 }
 
-// Reset prepares a for another stream.
+// Reset prepares the Assembler for another stream.
 func (a *Assembler) Reset() {
 	a.chunk.reset()
 	a.tools.Reset()
@@ -82,7 +82,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !hasUsage:
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil:
-			// Append writes the usage with limited counts.
+			// Append writes the usage, limiting its counts.
 		default:
 			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err
@@ -374,7 +374,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // the engine's usage covers only one choice
+	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // usage counts only one choice
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
@@ -384,7 +384,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
-	if a.lone { // surrogate pairs that were split between pieces are complete now
+	if a.lone { // surrogate pairs split between pieces are complete now
 		jsonx.MendLone(dst[start:])
 	}
 	return append(dst, '}'), nil
@@ -393,5 +393,5 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 // Finished reports whether every choice has a finish_reason.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
-// Held returns roughly how many bytes a stores.
+// Held returns the approximate number of bytes that the Assembler stores.
 func (a *Assembler) Held() int { return a.size }

@@ -12,8 +12,8 @@ import (
 // call, function.
 const recordDepth = 7
 
-// The reasons for a BadAnswer are a fixed list of texts from the edge. The reason for invalid JSON
-// also contains the parser's reason and position.
+// The reasons for a BadAnswer are fixed texts. The reason for invalid JSON also contains the
+// parser's reason and position.
 const (
 	noChoices        = "no choices"
 	badChoice        = "a choice is not an object with a valid index"

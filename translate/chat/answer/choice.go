@@ -9,8 +9,8 @@ import (
 type Choice struct {
 	Index    int
 	Numbered bool // the engine sent the index
-	// Body is the delta in a chunk and the message in a completion. If a chunk has only a message,
-	// or a completion has only a delta, Body is that member. It may be absent or null.
+	// Body is the delta in a chunk and the message in a completion. If the engine sent the wrong
+	// one of these members, Body is the one that it sent. Body may be absent or null.
 	Body jsonx.Value
 	// Finish is finish_reason. Absent, null and "" mean that the choice has not ended.
 	Finish jsonx.Value
@@ -20,8 +20,8 @@ type Choice struct {
 	Logprobs jsonx.Value
 	private  bool
 
-	piece, message jsonx.Value // the members delta and message
-	spare          jsonx.Value // piece or message, whichever is not Body
+	piece, message jsonx.Value // the delta and message members
+	spare          jsonx.Value // whichever of piece and message is not Body
 }
 
 // ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
@@ -68,8 +68,8 @@ func (c *Choice) read(v jsonx.Value) error {
 }
 
 // choose sets Body to first, or to second if only second is an object. Some engines use the same
-// type for chunks and completions. They send the member that does not apply as null or as the text
-// so far.
+// type for chunks and completions. These engines send the superfluous member as null or with the
+// text so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -77,7 +77,7 @@ func (c *Choice) choose(first, second jsonx.Value) {
 	c.Body, c.spare = first, second
 }
 
-// check refuses texts and tool calls that no client could read. Texts may be null, and content may
+// check rejects texts and tool calls that no client could read. Texts may be null, and content may
 // be a list of parts.
 func (d *Delta) check() error {
 	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
@@ -138,7 +138,7 @@ func (c *Choice) cut() bool {
 // Delta is a view of a delta or a message. Both have the same members.
 type Delta struct {
 	Role, Content, Refusal jsonx.Value
-	// Reasoning is the member reasoning or reasoning_content, whichever is not empty.
+	// Reasoning is the reasoning or reasoning_content member, whichever is not empty.
 	Reasoning jsonx.Value
 	ToolCalls jsonx.Value
 }

@@ -48,8 +48,8 @@ func (h *topLevel) parse(data []byte) error {
 			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could choose different members. The edge could then bill one answer while the
-		// client sees the other.
+		// If a member occurs twice, the edge and the client could read different ones. The edge
+		// could then bill one answer while the client sees the other.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -110,7 +110,7 @@ func (h *topLevel) reset() {
 }
 
 // failure returns the error that the engine sent instead of an answer, or nil. It recognizes a
-// truthy member `error` and the flat format of SGLang and older vLLM.
+// truthy `error` member, and the flat format used by SGLang and older vLLM.
 func (h *topLevel) failure() *engineerror.Error {
 	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
@@ -135,7 +135,7 @@ func (c *Chunk) giveBack() {
 
 // Parse reads the data of one event. If the event is not a chunk, the error is a
 // *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error. A chunk
-// without choices is valid if it has usage or prompt_progress. A ping, or a chunk with null
+// without choices is valid if it contains usage or prompt_progress. A ping, or a chunk with null
 // choices, is valid but empty.
 func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
@@ -150,7 +150,7 @@ func (c *Chunk) Parse(data []byte) error {
 	return nil
 }
 
-// saysMore reports whether the chunk has usage, timings or progress.
+// saysMore reports whether the chunk contains usage, timings or progress.
 func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
 
 // isPing reports whether the event only keeps the connection alive.

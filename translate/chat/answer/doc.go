@@ -7,8 +7,8 @@
 //	Assembler              builds one whole answer from a stream, if only streams can be cancelled
 //	Reader                 reads either form for a translator to another dialect
 //
-// Stream, Assembler and Reader share streamState. It records which choices have arrived and ended,
-// and the token counts.
+// Stream, Assembler and Reader share streamState. streamState records the token counts, and which
+// choices have arrived and ended.
 //
 // # Design
 //
@@ -24,12 +24,12 @@
 //
 //   - If the chunk differs from the previous one only in its text, Stream copies the text into the
 //     previous event (template.go).
-//   - If the chunk is a role, a text, an end or the usage in the usual format, Stream reads it in
-//     one pass (plain_chunk.go).
+//   - If the chunk contains a role, a text, an end or the usage in the usual format, Stream reads
+//     it in one pass (plain_chunk.go).
 //   - Otherwise Stream parses the chunk.
 //
-// Engines produce lone surrogates where they split texts. The edge replaces them with U+FFFD. If
-// the halves of a pair arrive in two events, the edge joins them (surrogate.go).
+// Engines may split a text in the middle of a surrogate pair. If the halves arrive in two events,
+// the edge joins them. It replaces a lone half with U+FFFD (surrogate.go).
 //
 // Only this package decides what an engine's answer must contain. The error for an answer that
 // violates the dialect is a *translate.BadAnswer. For an answer that reports a failure, the error

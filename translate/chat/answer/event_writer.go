@@ -34,7 +34,7 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	}
 	if w.edits.Len() > 0 || !c.model.Exists() {
 		setModel(&w.edits, &c.topLevel, w.model)
-	} // if there is a model, append replaces it
+	} // append replaces an existing model
 }
 
 func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {

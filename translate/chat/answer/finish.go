@@ -21,7 +21,8 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWord knows only the finish_reasons of the chat dialect, because typed SDKs refuse any other.
+// chatWord recognizes only the finish_reasons of the chat dialect, because typed SDKs reject any
+// others.
 func chatWord(word []byte) (f Finish, known bool) {
 	switch string(word) {
 	case "stop":
@@ -79,8 +80,9 @@ func wordOf(v jsonx.Value) (f Finish, known bool) {
 	return chatWord(text)
 }
 
-// endWord returns the replacement for a finish_reason, or nil. called is true if the choice has
-// tool calls. Agents run tool calls only if the finish_reason is tool_calls.
+// endWord returns the JSON string that replaces a finish_reason, or nil if the finish_reason is
+// kept. called is true if the choice has tool calls. Agents run tool calls only if the
+// finish_reason is tool_calls.
 func endWord(v jsonx.Value, called bool) []byte {
 	f, _ := finishOf(v)
 	if f == FinishStop && called {

@@ -14,7 +14,7 @@ type handover struct {
 	roles  [translate.MaxChoices / 64]uint64
 }
 
-// NextEngine prepares for events from another engine. If the answer has started, that engine
+// NextEngine prepares for events from another engine. If the answer has started, the other engine
 // continues it.
 func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
@@ -61,7 +61,7 @@ func (t *streamState) goOn(next translate.Usage) counts {
 	return counts{Usage: t.before.GoOn(next), summed: true}
 }
 
-// knows reports whether an earlier engine announced choice n to the client.
+// knows reports whether the client has received choice n's role from an earlier engine.
 func (h *handover) knows(n int) bool { return h.roles[n/64]&(1<<(n%64)) != 0 }
 
 func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {

@@ -6,7 +6,7 @@ import (
 )
 
 // heldEvent is an event that the stream holds back. The usage chunk is held back until the end of
-// the stream, and the chunk that ends the last choice until the next event.
+// the stream. The chunk that ends the last choice is held back until the next event.
 //
 // llama.cpp sends `timings` in the usage chunk if there is one, and otherwise in the chunk that
 // ends the choice. The edge always requests usage. If the client did not request usage, the edge

@@ -10,8 +10,8 @@ import (
 const maxLogprobSearches = 16
 
 // textLogprobs returns the log probabilities for the text of a whole answer, separated by commas.
-// It searches for the last run of tokens that equals the text, because engines also list the tokens
-// of the reasoning before the text and of the tool calls after it. If there is no such run,
+// It searches for the last run of tokens that equals the text. Engines also list the tokens of the
+// reasoning before the text, and of the tool calls after the text. If there is no such run,
 // textLogprobs returns nil.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
@@ -34,7 +34,7 @@ func textLogprobs(list, content jsonx.Value) []byte {
 		first, begins := slices.BinarySearch(starts, at)
 		behind, ends := slices.BinarySearch(starts, at+len(text))
 		if begins && ends {
-			for starts[first+1] == at { // special tokens without text
+			for starts[first+1] == at { // skips special tokens, which have no text
 				first++
 			}
 			raw, offset := list.Raw(), list.Start()
@@ -45,8 +45,8 @@ func textLogprobs(list, content jsonx.Value) []byte {
 	return nil
 }
 
-// appendToken prefers the member bytes. If a character spans more than one token, only bytes has
-// each token's part of it.
+// appendToken prefers the bytes member. If a character spans more than one token, only bytes
+// contains each token's part of the character.
 func appendToken(dst []byte, v jsonx.Value) []byte {
 	list := v.Get("bytes")
 	if !list.IsArray() {

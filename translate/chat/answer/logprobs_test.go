@@ -6,7 +6,7 @@ import (
 )
 
 // TestLogprobsOfWholeAnswer checks that the client receives the log probabilities of the text even
-// if the model reasoned or called tools, but never those of other tokens.
+// if the model reasoned or called tools, and never those of other tokens.
 func TestLogprobsOfWholeAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ message, tokens, want string }{
 		"text alone":              {`"content":"ab"`, `a b`, `a b`},

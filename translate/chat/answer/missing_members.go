@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// missingMember is a member that clients need but that the engine omitted or sent with an unusable
+// missingMember is a member that clients need, but that the engine omitted or sent with an unusable
 // value.
 type missingMember struct {
 	at   jsonx.Value // the object that lacks the member or, if set is true, the unusable value
@@ -60,7 +60,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 }
 
 func missingIndex(v jsonx.Value, n int) missingMember {
-	member := indexZero // correct for nearly every choice, and avoids an allocation
+	member := indexZero // correct for nearly every choice, so it avoids an allocation
 	if n > 0 {
 		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
 	}

@@ -12,7 +12,7 @@ import (
 // JSON does not limit numbers, but clients read counts and times as 64-bit integers or as floats.
 // These clients fail on 1e400, or overflow when they add up counts.
 
-// maxNumber is the largest integer up to which floats represent every integer.
+// maxNumber is the bound up to which floats represent every integer.
 const maxNumber = 1 << 53
 
 // IsTime reports whether v is a time that clients accept in `created`: whole seconds, written as
@@ -43,8 +43,8 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw with limited numbers: token counts are limited to 2^31, and other
-// numbers to 2^53. raw must be valid JSON. If no number changes, BoundNumbers returns nil.
+// BoundNumbers returns raw with its numbers limited: token counts to 2^31, and other numbers to
+// 2^53. raw must be valid JSON. If no number changes, BoundNumbers returns nil.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil

@@ -32,8 +32,8 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// sameBounds checks that BoundIn limits the numbers of an object in the same way as BoundNumbers
-// limits them in its text.
+// sameBounds checks that BoundIn, applied to an object, limits its numbers in the same way as
+// BoundNumbers, applied to its text.
 func sameBounds(t rapid.TB, raw []byte) {
 	t.Helper()
 	for record := 1; record < 4; record++ {

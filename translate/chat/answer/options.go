@@ -7,12 +7,12 @@ import "penstock/translate/chat/toolcall"
 type Options struct {
 	// Model is the public model id. It replaces the engine's name in the answer and in every chunk.
 	Model string
-	// ID and Created (Unix seconds) are used if the engine did not send them.
+	// ID and Created (Unix seconds) are used if the engine sends neither.
 	ID      string
 	Created int64
 	// N is the number of choices that the client requested, or 0 if it is unknown. If a stream
-	// breaks off before N choices have arrived, it is incomplete. If it ended with [DONE], it is
-	// complete even with fewer choices, because some engines ignore n.
+	// breaks off before N choices have arrived, it is incomplete. If the stream ends with [DONE],
+	// it is complete even with fewer choices, because some engines ignore n.
 	N int
 	// Tools lists the names of the tools that the request offers.
 	Tools toolcall.Names
@@ -24,8 +24,8 @@ type Options struct {
 	// IncludeUsage is true if the client requested a usage chunk. Whole completions always include
 	// usage.
 	IncludeUsage bool
-	// ContinuousUsage is true if the client requested usage in every chunk. The edge then requests
-	// the same from the engine.
+	// ContinuousUsage is true if the client requested usage in every chunk. In this case, the edge
+	// requests the same from the engine.
 	ContinuousUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details.
 	StripReasoning bool

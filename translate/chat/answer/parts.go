@@ -2,7 +2,7 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// eachPart calls take for each text in a content that is a list of parts, which Mistral sends. text
+// eachPart calls take for each text in a content that is a list of parts, as sent by Mistral. text
 // is the contents of a JSON string. eachPart skips parts without text, because clients of other
 // dialects cannot use them.
 func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {

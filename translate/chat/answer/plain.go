@@ -5,15 +5,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Facts contains what the edge needs to know about an answer.
+// Facts contains the properties of an answer that the edge needs.
 type Facts struct {
 	Usage  translate.Usage
 	Markup translate.Markup // at the start of the first choice's text
 }
 
-// AppendPlain appends the client's answer for a body of the usual form. It has one choice with text
-// and a finish_reason, and token counts. It writes the same bytes as Completion's Parse and Append,
-// but in one pass and without a tape. For any other body it appends nothing and returns false.
+// AppendPlain appends the client's answer for a body in the usual form: one choice with text and a
+// finish_reason, and token counts. AppendPlain writes the same bytes as Completion's Parse and
+// Append, but in one pass and without a tape. For any other body it appends nothing and returns
+// false.
 func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false
@@ -50,7 +51,7 @@ func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	return append(dst, body[from:]...), Facts{p.usage, p.opening.Markup}, true
 }
 
-// plain reads an answer of the usual form and refuses all other answers.
+// plain reads an answer in the usual form and rejects all other answers.
 type plain struct {
 	jsonx.Cursor
 	strip   bool
@@ -170,7 +171,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	p.opening.AddText(text)
 }
 
-// other reads a member that is passed on unchanged.
+// other reads a member that the edge passes on unchanged.
 func (p *plain) other(name []byte) {
 	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
 		p.Refuse()
@@ -275,7 +276,7 @@ func (p *plain) needCount() (int, bool) {
 	return n, ok
 }
 
-// count reads a number within all limits, or null. If it reads null, ok is false.
+// count reads null or a number within all limits. ok is false for null.
 func (p *plain) count() (n int, ok bool) {
 	if p.Peek() == 'n' {
 		p.Value()
@@ -287,7 +288,7 @@ func (p *plain) count() (n int, ok bool) {
 	return n, true
 }
 
-// detail reads an object with counts, or null. It returns the first count with the given name.
+// detail reads null or an object with counts, and returns the first count with the given name.
 func (p *plain) detail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
 		if string(p.Value()) != "null" {

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// maxPlainChunk bytes contain fewer members than jsonx allows.
+// A chunk of at most maxPlainChunk bytes cannot exceed the member limit of jsonx.
 const maxPlainChunk = 16 << 10
 
 // appendPlain does the same as appendChunk for nearly every chunk: a piece of text, the role or the
@@ -113,14 +113,14 @@ func (h *chunkHead) keep(text []byte, p *plainChunk) {
 	}
 }
 
-// plainChunk reads a chunk of the usual form and refuses all other chunks.
+// plainChunk reads a chunk in the usual form and rejects all other chunks.
 type plainChunk struct {
 	plain              // the message fields refer to the delta
-	id, created []byte // nil if they are part of the known head
+	id, created []byte // both nil if they are part of the known head
 	headEnd     int    // end of a head that may be stored, or 0
 	headSeen    seenMembers
 	hasChoice   bool
-	hasRole     bool
+	hasRole     bool // the delta has a role that is not empty
 	empty       bool
 	content     struct{ at, end int } // position of the delta's content, without quotes
 	escaped     bool

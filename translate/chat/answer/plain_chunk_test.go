@@ -40,7 +40,7 @@ func TestPlainChunk(t *testing.T) {
 	)
 	cases := []struct {
 		name, chunk string
-		old, new    string // in the chunk
+		old, new    string // old is replaced with new in the chunk
 		plain       bool
 	}{
 		{"role", role, "", "", true},

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// TestPlain checks that AppendPlain either writes the same bytes as Parse and Append or refuses the
-// answer.
+// TestPlain checks that AppendPlain either writes the same bytes as Parse and Append, or rejects
+// the answer.
 func TestPlain(t *testing.T) {
 	const usual = `{"id":"x","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,` +
 		`"message":{"role":"assistant","content":"Hello.","reasoning_content":"so","tool_calls":[]},"logprobs":null,"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3}}}`
 	cases := []struct {
 		name     string
-		old, new string // in usual
+		old, new string // old is replaced with new in usual
 		plain    bool
 	}{
 		{"usual", "", "", true},

@@ -17,12 +17,12 @@ const (
 )
 
 // Reader reads an engine's answer for a translator to another dialect. It reads the first choice,
-// because the other dialects have only one. Some hosts put the text and the tool calls into two
-// choices. If the first choice ends without tool calls, the Reader therefore uses the tool calls of
-// the second.
+// because the other dialects have only one. Some hosts split the text and the tool calls into two
+// choices. Therefore, if the first choice ends without tool calls, the Reader uses those of the
+// second.
 //
 //	s.Reset(id)
-//	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
+//	ok, err := s.Read(ev)    // for each event of a stream; then use Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
 // Texts are the contents of JSON strings, with the engine's escapes. They can be copied unchanged
@@ -39,8 +39,8 @@ type Reader struct {
 	// and may be empty.
 	Content, Refusal, Reasoning []byte
 	// Logprobs contains the log probabilities for Content as comma-separated JSON elements. If an
-	// event contains anything other than content, Logprobs is empty, because it would reveal tokens
-	// that the client does not see.
+	// event contains anything other than content, Logprobs is empty, because the list would reveal
+	// tokens that the client does not see.
 	Logprobs  []byte
 	ToolCalls ToolCalls
 	// Finish says how the choice ended. FinishNone means that it has not ended.
@@ -56,7 +56,7 @@ type Reader struct {
 }
 
 // Reset prepares r for another answer. If the engine sends no usable tool call ids, the Reader
-// derives them from id. promptTokens is the edge's estimate of the prompt's size.
+// derives ids from the argument id. promptTokens is the edge's estimate of the prompt's size.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
@@ -346,7 +346,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 			return err
 		}
 		delta.Read(choice.Body)
-		choice.Index = max(1, it.Index()) // some hosts give both choices the number 0
+		choice.Index = max(1, it.Index()) // some hosts number both choices 0
 		if err := r.readBeside(&choice, &delta, true); err != nil {
 			return err
 		}
@@ -366,7 +366,8 @@ func (r *Reader) Done() bool { return r.state.done(0) }
 // Markup returns the markup word at the start of the text, if any.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
-// Usage returns the token counts so far, or an estimate of one token for each delta.
+// Usage returns the token counts so far. If the engine has sent none, it returns the edge's
+// estimate of the prompt and one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
 	if !u.Estimated { // the usage is not an estimate from a whole completion

@@ -60,8 +60,8 @@ func (out *said) end(s *Reader) {
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// TestSource checks that the fast path has the same result as parsing, and that a stream has the
-// same result as the assembled answer.
+// TestSource checks that the fast path yields the same result as parsing, and a stream the same
+// result as the assembled answer.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
 	var s, long Reader
@@ -87,7 +87,7 @@ func TestSource(t *testing.T) {
 		}
 		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.end(&s)
-		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer has different counts and the last stop
+		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer has other counts and only the last stop reason
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
@@ -98,8 +98,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Some engines number their completions from their start, or choose ids from a small range. Two
-// answers of a conversation may therefore have the same id, but their tool calls must have
+// Some engines number their completions since the engine started, or choose ids from a small range.
+// Two answers of a conversation may therefore have the same id, but their tool calls must have
 // different ids.
 func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
@@ -215,8 +215,8 @@ func BenchmarkSource(b *testing.B) {
 	}
 }
 
-// TestCompletionCalls checks that exactly those missing members that clients need are added to a
-// tool call in a whole answer.
+// TestCompletionCalls checks that only the missing members that clients need are added to a tool
+// call in a whole answer.
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
@@ -238,8 +238,8 @@ func TestCompletionCalls(t *testing.T) {
 }
 
 // TestReader_ToolCallsInSecondChoice checks that the Reader combines text and tool calls from two
-// choices of an answer, which gateways for Claude and Gemini send. If the choices are alternatives,
-// it uses only the first choice.
+// choices. Gateways for Claude and Gemini send such answers. If the choices are alternatives, it
+// uses only the first choice.
 func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	t.Parallel()
 	const (

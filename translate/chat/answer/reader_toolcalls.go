@@ -7,10 +7,9 @@ import (
 
 // ToolCalls contains the tool calls that a Reader has read so far.
 type ToolCalls struct {
-	// List has the tool calls in order of first appearance.
+	// List contains the tool calls in order of first appearance.
 	List []ToolCall
-	// Touched lists the tool calls of the last event as positions in List, in the order of the
-	// event.
+	// Touched lists the tool calls of the last event as positions in List, in event order.
 	Touched []int
 
 	tools toolcall.Assembler
@@ -43,7 +42,7 @@ func (t *ToolCalls) reset(id string) {
 	*t = ToolCalls{List: list[:0], Touched: t.Touched[:0], tools: t.tools, id: id}
 }
 
-// keep returns b emptied, or nil if b is large.
+// keep returns b[:0] for reuse, or nil if b is large.
 func keep(b []byte) []byte {
 	if cap(b) > keepBuffer/keepToolCalls {
 		return nil
@@ -137,7 +136,7 @@ func (t *ToolCalls) addArgs(i int, text []byte) {
 	t.held += len(text)
 }
 
-// continueLast adds a piece to the arguments of the same tool call as the last piece.
+// continueLast appends text to the arguments of the tool call that received the last piece.
 func (t *ToolCalls) continueLast(text []byte) {
 	t.Touched = append(t.Touched, t.last)
 	t.addArgs(t.last, text)

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestSingleToolCall checks engines that ignore that a request forbids parallel tool calls: clients
-// of every dialect receive only the first tool call.
+// TestSingleToolCall checks that clients of every dialect receive only the first tool call if an
+// engine makes parallel tool calls despite the request.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const first = `{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`

@@ -12,7 +12,7 @@ import (
 // changes:
 //   - `model` becomes the public id.
 //   - The first delta of a choice has a role.
-//   - A choice ends once, with a finish_reason that typed SDKs know (see finish.go).
+//   - A choice ends once, with a finish_reason that typed SDKs recognize (see finish.go).
 //   - Usage is sent in a separate chunk, or in every chunk, only if the client requested it.
 //   - Unwanted reasoning is removed.
 //   - Missing members that the SDKs need are added.
@@ -106,7 +106,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 		return s.held.release(dst), nil
 	}
 	switch {
-	case (summary.stripped || summary.again) && !summary.visible: // the chunk has only unwanted reasoning, or a second end
+	case (summary.stripped || summary.again) && !summary.visible: // the chunk contains only unwanted reasoning or a second end
 		return dst, nil
 	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of every chunk except the usage chunk
 		return dst, nil
@@ -155,7 +155,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 		edits.Set(c.usage, appendUsage(nil, s.state.usage.Usage))
 	case usageChunk, s.options.ContinuousUsage:
 		BoundIn(edits, c.usage)
-	case c.usage.IsNull(): // SGLang sends null in every chunk
+	case c.usage.IsNull(): // SGLang sends a null usage in every chunk
 	case s.options.IncludeUsage:
 		edits.Set(c.usage, null)
 	default:
@@ -215,8 +215,9 @@ func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the caller can ignore later upstream events. Only Finish shows whether the
-// answer is complete.
+// Done reports whether the caller can ignore later upstream events, because [DONE] has arrived, or
+// because every choice has ended and the usage is known. Only Finish shows whether the answer is
+// complete.
 func (s *Stream) Done() bool { return s.state.done(s.options.N) }
 
 // Finished reports whether every choice has a finish_reason.

@@ -49,8 +49,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamChanging measures chunks that differ in more than their text, so that the template
-// does not apply.
+// BenchmarkStreamChanging measures chunks that differ in more than their text, to which the
+// template therefore does not apply.
 func BenchmarkStreamChanging(b *testing.B) {
 	var s Stream
 	s.Reset(&Options{Model: "public"})

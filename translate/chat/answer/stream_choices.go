@@ -12,11 +12,11 @@ type chunkSummary struct {
 	choices   int
 	generated bool // the client's chunk contains text, reasoning or tool calls
 	stripped  bool
-	visible   bool // the client's chunk contains text, a tool call, a role or an end
+	visible   bool // the client's chunk contains text, a tool call, a role or a finish_reason
 	again     bool
 
 	onlyText jsonx.Value // the only text that may differ in the next chunk; see template
-	toolCall bool
+	toolCall bool        // onlyText belongs to a tool call
 }
 
 func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
@@ -65,7 +65,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		rest   []byte
 	)
 	if choice.Finished() {
-		s.template.forget() // text after the end must be held back with the end
+		s.template.forget() // the chunk that ends a choice is held back, including its text
 		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
 		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)
@@ -125,8 +125,8 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	return first
 }
 
-// editToolCalls records the changes to the tool calls of a delta. unique is true if the same chunk
-// could need different changes the next time.
+// editToolCalls records the changes to the tool calls of a delta. unique is true if an identical
+// chunk could need different changes the next time.
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
 	s.template.forget() // the template's chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
@@ -172,7 +172,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		}
 		unique = unique || part.Unique() || s.tools.Blank()
 	}
-	if unique && shown == 0 && !c.Finished() { // clients read the first element, so an empty array must not be sent
+	if unique && shown == 0 && !c.Finished() { // clients read the first element
 		edits.Delete(v)
 	}
 	return unique, nil

@@ -9,7 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// streamState has the choices so far and the token counts. Stream, Assembler and Reader share it.
+// streamState stores the choices so far and the token counts. Stream, Assembler and Reader share
+// it.
 type streamState struct {
 	seen, finished [translate.MaxChoices / 64]uint64
 	choicesSeen    int
@@ -18,7 +19,7 @@ type streamState struct {
 
 	deltas         int // number of deltas that contain text or tool calls
 	usage          counts
-	promptEstimate int
+	promptEstimate int             // in tokens
 	before         translate.Usage // usage of earlier engines in a resumed answer
 	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended and the usage chunk has arrived; only [DONE] is missing
@@ -26,8 +27,8 @@ type streamState struct {
 }
 
 // allFinished reports whether at least n choices have arrived and all of them have a finish_reason.
-// If the engine has ended the stream, fewer choices suffice, because some engines return one
-// choice, whatever n is.
+// If the engine has ended the stream, fewer choices are enough, because some engines ignore n and
+// return one choice.
 func (t *streamState) allFinished(n int) bool {
 	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
 }
@@ -66,8 +67,8 @@ func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 
 func (t *streamState) hasFinished(n int) bool { return t.finished[n/64]&(1<<(n%64)) != 0 }
 
-// noteUsage reports whether the chunk's `usage` has counts. `timings` never overwrite `usage`,
-// because they cover only one choice.
+// noteUsage records the chunk's counts, and reports whether its `usage` has any. `timings` never
+// overwrite `usage`, because they cover only one choice.
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
@@ -107,7 +108,7 @@ type counts struct {
 }
 
 // plus adds the counts of another choice. All choices have the same prompt. If p has no counts,
-// plus returns only u.
+// plus returns u.
 func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
 		return counts{Usage: u}

@@ -24,7 +24,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// upstreams returns the upstream streams in the golden archives by name, with their options.
+// upstreams returns the upstream streams in the golden archives and their options, both keyed by
+// name.
 func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Options) {
 	t.Helper()
 	streams, answers = map[string][]byte{}, map[string]Options{}
@@ -85,8 +86,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// parsed returns an event that has the same effect as ev, but that a Stream always parses. It has a
-// name, and the fast paths accept only events without a name.
+// parsed returns an event that has the same effect as ev, but that a Stream always parses. The
+// returned event has a name, which the fast paths do not accept.
 func parsed(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")
@@ -489,7 +490,7 @@ func TestFinishTwice(t *testing.T) {
 	checkEvents(t, out)
 }
 
-// TestResetForgets checks that a reused Stream shows nothing from an earlier call.
+// TestResetForgets checks that a reused Stream reveals nothing about an earlier call.
 func TestResetForgets(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	var used Stream

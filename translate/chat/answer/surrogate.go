@@ -9,10 +9,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines split texts into tokens, which may split a character. They write each fragment as an
-// escape for half of a surrogate pair. Many parsers refuse these escapes, and clients that accept
-// them cannot send them back. The edge therefore holds back a first half until the next piece of
-// the text arrives, and replaces a lone half with U+FFFD.
+// Engines split texts into tokens, and a token may end in the middle of a character. Engines write
+// each fragment of the character as an escape for half of a surrogate pair. Many parsers reject
+// these escapes, and clients that accept them cannot send them back. The edge therefore holds back
+// a first half until the next piece of the text arrives, and replaces a lone half with U+FFFD.
 
 // half is the first half of a surrogate pair at the end of a text, or the start of its escape.
 type half struct {
@@ -27,7 +27,8 @@ type textPlace struct {
 	toolCall int
 }
 
-// halves lists the texts in a stream that lack a second half. The list is nearly always empty.
+// halves lists the first halves in a stream whose second halves have not arrived. The list is
+// nearly always empty.
 type halves []half
 
 // piece returns the next piece of a text. It prepends the half that was held back, and replaces
@@ -88,7 +89,7 @@ func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool
 	}
 }
 
-// end completes the texts of a choice that lack a second half. It returns the members to add to the
+// end completes a choice's texts that lack a second half. It returns the members to add to the
 // choice's delta, including pieces of tool calls.
 func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// strictly parses JSON as a parser that refuses lone surrogates does.
+// strictly parses JSON like a parser that rejects lone surrogates.
 func strictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
@@ -57,14 +57,14 @@ func (x *texts) all() [5]string {
 	return out
 }
 
-// textMembers lists deltas with a %s for a text.
+// textMembers lists deltas in which %s marks the position of a text.
 var textMembers = [5]string{
 	`"content":"%s"`, `"refusal":"%s"`, `"reasoning_content":"%s"`,
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
 }
 
 // TestHalfSurrogates checks that clients receive only whole surrogate pairs and U+FFFD, whatever
-// halves an engine sends. The text must be the same in a stream, in a whole answer, and in the
+// halves an engine sends. The text must be identical in a stream, in a whole answer, and in the
 // other dialects.
 func TestHalfSurrogates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -214,7 +214,7 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 
 // Arguments are JSON within a string, so they have a second level of escapes.
 // TestHalfSurrogatesWithinArguments checks that lone halves at this level are replaced, wherever
-// the engine splits the pieces. The result must be the same in a stream, in a whole answer, and in
+// the engine splits the pieces. The result must be identical in a stream, in a whole answer, and in
 // the other dialects.
 func TestHalfSurrogatesWithinArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

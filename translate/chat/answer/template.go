@@ -25,7 +25,7 @@ func (t *template) reset() {
 	t.sinceMatch = 0
 }
 
-// forget makes textOf fail until another chunk is stored.
+// forget discards the stored chunk, so textOf fails until another chunk is stored.
 func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
@@ -48,8 +48,8 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	return data[from:to], true
 }
 
-// remember stores a chunk whose text is data[start:end], and reports whether it did. If the chunks
-// of a stream do not match, remember skips most of them to save time.
+// remember stores a chunk whose text is data[start:end], and reports whether the chunk was stored.
+// If the chunks of a stream do not match, remember skips most of them to save time.
 func (t *template) remember(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {

@@ -15,11 +15,12 @@ import (
 var emptyText = []byte(`""`)
 
 // isCut reports whether the last tool call may be incomplete because of f. The edge does not
-// complete its arguments: a tool must not run with fewer arguments than the model intended.
+// complete the arguments of such a tool call, because a tool must not run with fewer arguments than
+// the model intended.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// endToolCalls returns the pieces that clients still need at the end of a choice. These are names
-// that were held back, and {} for empty arguments, because clients parse arguments as JSON.
+// endToolCalls returns the pieces that clients still need at the end of a choice. These pieces are
+// names that were held back, and {} for empty arguments, because clients parse arguments as JSON.
 func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.Any(c.Index) {
 		return nil
@@ -55,6 +56,8 @@ func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	setMember(edits, p.Function, p.Name, "name", appendQuoted(nil, part.Name))
 }
 
+// completeArguments returns the replacement for the arguments of a whole tool call, or nil if they
+// are kept.
 func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	switch {
 	case !p.Function.IsObject() || p.Args.Exists() && !p.Args.IsString() && !p.Args.IsNull():

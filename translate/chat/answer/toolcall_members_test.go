@@ -69,7 +69,8 @@ func TestToolCallsOfWholeAnswer(t *testing.T) {
 	}
 }
 
-// TestToolCallsOfStream checks the same for a stream whose client concatenates the pieces.
+// TestToolCallsOfStream does the same as TestToolCallsOfWholeAnswer for a stream whose client
+// concatenates the pieces.
 func TestToolCallsOfStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces, finish string

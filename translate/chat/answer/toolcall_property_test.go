@@ -18,11 +18,11 @@ import (
 // heardToolCall is a tool call as one of the readers understood it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call from an engine. of is the tool call to which the piece
-// belongs.
+// toolCallPiece is one piece of a tool call from an engine. The field of is the number of the tool
+// call to which the piece belongs.
 type toolCallPiece struct {
 	of             int
-	index          int // -1: omitted
+	index          int // -1 if omitted
 	id, name, args string
 }
 
@@ -51,7 +51,7 @@ type concatenated struct {
 	call heardToolCall
 }
 
-// streamed passes chunks through a Stream and assembles the client's tool calls, by choice.
+// streamed passes chunks through a Stream and assembles each choice's tool calls as a client does.
 func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
@@ -219,7 +219,7 @@ func chunkOf(choice int, pieces []toolCallPiece) string {
 		choice, strings.Join(texts, ","))
 }
 
-// The habits that engines may have with the indexes, ids and names of tool calls.
+// These habits describe how engines may send the indexes, ids and names of tool calls.
 var (
 	indexHabits = []string{"right", "absent", "zero", "anew"}
 	idHabits    = []string{"none", "first", "each"}
@@ -239,7 +239,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	for rest := name; rest != ""; {
 		n := rapid.IntRange(1, len(rest)).Draw(t, "cut of the name")
 		if whole := name[:len(name)-len(rest)+n]; whole == "look_up" {
-			n = len(rest) // rest is the name of a tool, so it is never held back
+			n = len(rest) // rest is a complete tool name, so it is never held back
 		}
 		out, rest = append(out, rest[:n]), rest[n:]
 	}
@@ -336,7 +336,7 @@ func argumentsOr(args string) string {
 	return args
 }
 
-// number gives the pieces of a delta their indexes.
+// number sets the indexes of a delta's pieces.
 func (h engineHabits) number(delta []toolCallPiece) {
 	var met []int
 	for i := range delta {
@@ -357,7 +357,7 @@ func (h engineHabits) number(delta []toolCallPiece) {
 
 // TestToolCallsOfAnyEngine checks that a stream and a whole answer have the same tool calls,
 // whatever the engine's habits are. If the habits make the tool calls distinguishable, the result
-// must be what the engine meant.
+// must be the tool calls that the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {

@@ -19,7 +19,7 @@ var (
 const maxID = 256
 
 // identity is the raw `id` and `created` of an answer. A field is empty if the engine did not send
-// it.
+// the member.
 type identity struct{ id, created []byte }
 
 func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// readUsage reads a `usage` object. ok is false if v is not an object or has no counts.
+// readUsage reads a `usage` object. ok is false if v is not an object, or has no counts.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false
@@ -39,8 +39,8 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, true
 }
 
-// readTimings reads llama.cpp's `timings`. The last chunk has them even if the request does not ask
-// for usage. They cover one choice. prompt_n does not include cached tokens.
+// readTimings reads llama.cpp's `timings`. The last chunk contains timings even if usage was not
+// requested. They cover one choice. prompt_n does not include cached tokens.
 func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false

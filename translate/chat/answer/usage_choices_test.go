@@ -11,7 +11,8 @@ import (
 
 // TestUsageOfSeveralChoices checks the usage of answers with more than one choice. llama.cpp sends
 // the counts of each choice after the choice has ended. Other engines send the counts of all
-// choices at the end. Some of them also send the counts of each choice as it grows.
+// choices at the end. Some of these engines also send each choice's counts while the choice is
+// being generated.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	const (

@@ -21,7 +21,7 @@ func checkEvents(t *testing.T, out []byte) {
 func checkUsageEvents(t *testing.T, out []byte, continuous bool) {
 	t.Helper()
 	if bytes.HasPrefix(out, []byte("!! ")) {
-		return // relay failed, and the text may quote the engine
+		return // relay failed, so the text may quote the engine
 	}
 	if i := bytes.Index(out, []byte("\n!! ")); i >= 0 {
 		out = out[:i+1]

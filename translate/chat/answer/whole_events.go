@@ -8,8 +8,8 @@ import (
 )
 
 // AppendEvents appends a whole completion as a stream that consists of one chunk and [DONE]. Some
-// engines and gateways send a completion although a stream was requested. If the body is not a
-// completion, the error is a *translate.BadAnswer.
+// engines and gateways send a completion even though the client requested a stream. If the body is
+// not a completion, the error is a *translate.BadAnswer.
 func AppendEvents(dst, completion []byte) ([]byte, error) {
 	var (
 		top   topLevel
@@ -46,7 +46,7 @@ func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 		missingIndex(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
-		if choice.spare.Exists() { // if an engine sends both, the message is correct
+		if choice.spare.Exists() { // if an engine sends both, use the message
 			edits.Delete(choice.spare)
 		}
 		edits.Rename(choice.message, []byte("delta"))

@@ -25,9 +25,9 @@ type Assembler struct {
 type toolCall struct {
 	choice, position int32
 
-	index    int64 // index in the latest piece that has one
+	index    int64 // index in the latest piece that has an index
 	indexed  bool
-	touched  uint32 // value of clock at the latest piece
+	touched  uint32 // the assembler's clock at the latest piece
 	id, name uint64 // hashes; 0 if unknown
 	args     scanner
 
@@ -73,7 +73,7 @@ func (a *Assembler) Reset() {
 }
 
 // Single sets whether all tool calls of a choice except the first are Surplus. Some engines send
-// more, although the request forbids it. Reset clears the setting.
+// more, even though the request forbids them. Reset clears the setting.
 func (a *Assembler) Single(single bool) { a.single = single }
 
 // Cut reports whether any tool call was Surplus.
@@ -134,12 +134,12 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	case byBoth >= 0:
 		return byBoth
 	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
-		return byID // in all other cases a new index starts a tool call, because some engines repeat an id
+		return byID // otherwise, a new index starts a tool call, because some engines repeat an id
 	}
 	return byIndex
 }
 
-// later returns the index, i or j, of the tool call that has the more recent piece. i may be -1.
+// later returns i or j, whichever tool call has the more recent piece. i may be -1.
 func (a *Assembler) later(i, j int) int {
 	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
 		return i
@@ -169,7 +169,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 		return true
 	case differ && t.nameless:
 		return true
-	case differ && t.args.open(), differ && !t.args.begun() && args.open(): // old versions of vLLM, which do not send whole objects
+	case differ && t.args.open(), differ && !t.args.begun() && args.open(): // for old versions of vLLM, which do not send whole objects
 		return false
 	case differ:
 		return !t.otherIDs || args.begun()
@@ -183,8 +183,8 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
-// repeats reports whether the engine repeats names in the choice. It may then also repeat a name
-// after the end of the arguments.
+// repeats reports whether the engine repeats names in the choice. Such an engine may also repeat a
+// name after the end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
@@ -244,7 +244,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
 	t.filled = t.filled || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.Inside())
-	if !t.nameless { // after a piece without a name, ids do not matter, and readers with a template skip these pieces
+	if !t.nameless { // after a piece without a name, ids are ignored, because a template may skip such pieces
 		t.args.add(p.Args)
 	}
 	a.identify(at, &part, id)

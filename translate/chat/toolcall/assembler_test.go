@@ -21,8 +21,8 @@ func read(t testing.TB, text string) *Piece {
 }
 
 // Each case lists the pieces of one choice: index (- if absent), id, name and arguments. For each
-// piece, want lists the position and what the piece contributes: h for nothing yet, i for its id, I
-// for an id from the edge, n for its name, and t for a type from the edge.
+// piece, want lists the position and the contribution: h for no contribution yet, i for the piece's
+// id, I for an id from the edge, n for the piece's name, and t for a type from the edge.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string

@@ -58,7 +58,7 @@ const (
 	escapeOther escapeKind = iota // not half of a pair, or not an escape
 	escapeHigh
 	escapeLow
-	escapeCut // incomplete
+	escapeCut // the escape is incomplete
 )
 
 func ownEscape(text []byte) (size int, kind escapeKind) {

@@ -28,8 +28,8 @@ type heldName struct {
 
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools. If a name is only the start of one of them, it is
-// held back until it is complete.
+// Offer sets the names of the request's tools. If an engine sends only the start of one of these
+// names, the start is held back until the name is complete. The names must not change until Reset.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
 // Holds reports whether a tool call's name is held back.
@@ -45,7 +45,7 @@ func (a *Assembler) heldOf(at int) *heldName {
 }
 
 // join appends a piece to a held name. Some engines repeat the name from its start, so join also
-// accepts a piece that does. If the piece is a different name, join returns nil.
+// accepts such a piece. If the piece is a different name, join returns nil.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -85,7 +85,7 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	return false
 }
 
-// hasArgs reports whether the piece has arguments. If it does, the name is complete.
+// hasArgs reports whether the piece has arguments, which means that the name is complete.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
 // Release returns the held names of a choice that has ended.

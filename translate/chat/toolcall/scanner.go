@@ -28,8 +28,8 @@ func textOf(v jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// scanner finds the start and the end of an object. It looks only at strings and brackets, which
-// are the best indication even if the arguments are malformed.
+// scanner finds the start and the end of an object. It checks only strings and brackets, which are
+// the best indication even if the arguments are malformed.
 type scanner struct {
 	phase phase
 	depth int32
