@@ -15,8 +15,8 @@ type Averages struct {
 	bytesPerToken average
 }
 
-// BytesPerToken returns the average bytes of prompt text per token, learned from the usage in
-// responses. It returns 0 before the first report.
+// BytesPerToken returns the average bytes of prompt text per token, based on the token usage that
+// responses report. It returns 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
 // usualBytesPerToken is the starting value. In most models, a token of English text has about four
@@ -39,8 +39,8 @@ type average struct{ bits atomic.Uint64 }
 
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
-// learn moves the average towards v by the given weight. If no value has been learned yet, the
-// average starts at start, or at v if start is 0.
+// learn moves the average towards v by the given weight. The first call starts the average at the
+// value start, or at v if start is 0.
 func (a *average) learn(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
@@ -60,10 +60,10 @@ func (a *average) learn(v, start, weight float64) {
 type Speed struct {
 	Start   float64 // time to first token of an empty prompt
 	Prefill float64 // prefill time per prompt token, including queued prompts
-	Token   float64 // time per output token of a call that runs alone
+	Token   float64 // time per output token while no other call runs
 	Beside  float64 // additional time per output token for each concurrent call
 	Answer  float64 // average time from the first token to the last
-	Unread  float64 // average unread prompt tokens per call at the engine
+	Unread  float64 // average number of prompt tokens per call that the engine has not read yet
 }
 
 // TokenTime returns the time per output token when the given number of calls run concurrently.
@@ -77,16 +77,16 @@ func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*cal
 // The time per output token is fitted as a linear function of the number of concurrent calls.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is the uncached tokens, y the seconds
-	ahead   samples // x is calls, y is unread tokens
-	answers samples // x is calls, y the seconds per token, z the seconds of the response
+	prompts samples // x: number of uncached tokens; y: seconds
+	ahead   samples // x: number of calls; y: number of unread tokens
+	answers samples // x: number of calls; y: seconds per token; z: seconds per response
 	long    int     // number of sampled prompts longer than speedPrompt
 
 	start, prefill, token, beside, answer, unread atomic.Uint64
-	until                                         atomic.Int64 // expiry of the samples; 0: too few samples
+	until                                         atomic.Int64 // when the samples expire; 0 if there are too few
 }
 
-// samples holds the sums for a linear fit, in which older samples decay. Older samples decay.
+// samples holds the sums for a linear fit. Older samples decay.
 type samples struct {
 	n, x, y, xx, xy, z float64
 	at                 Moment
@@ -95,8 +95,8 @@ type samples struct {
 const (
 	// speedMemory is the number of recent samples that dominate the sums.
 	speedMemory = 64
-	// speedTime is the time constant of the decay by age. An engine without calls may have become
-	// faster in the meantime. Once its samples have decayed, it is measured again.
+	// speedTime is the time constant of the decay by age. An idle engine may become faster, so its
+	// speed is measured again once the old samples have decayed.
 	speedTime = 5 * time.Minute
 	// speedSamples is the minimum total weight of samples for a known speed.
 	speedSamples = 2.5
@@ -106,8 +106,8 @@ const (
 	// three.
 	speedLong   = 10
 	speedPrompt = 500
-	// startDoubt is the weight, in samples, of the assumption that the start time is zero. If it
-	// were not made, prompts of equal length would reveal no speed.
+	// startDoubt is the weight, in samples, of the assumption that the start time is zero. Without
+	// this assumption, prompts of equal length would not reveal a speed.
 	startDoubt = 2
 	// speedMost is the lower bound for the time per token, in seconds. It prevents an infinite
 	// speed if the engine caches more than assumed.
@@ -125,7 +125,7 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until returns when the samples will have decayed too far to count.
+// until returns the time at which the weight of the samples will have decayed to speedSamples.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
@@ -146,8 +146,8 @@ func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records a prompt's prefill time and uncached tokens. met is the load at the engine
-// when the call acquired its slot, including the call.
+// readPrompt records a prompt's prefill time and uncached tokens. met is the engine's load when the
+// call acquired its slot; it includes the call.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -206,12 +206,12 @@ func (m *speedometer) read(v *Speed, now Moment) bool {
 type ModelSpeed struct {
 	Served  string  `json:"served"`
 	Prompt  float64 `json:"prompt_tokens_per_second"`
-	Answer  float64 `json:"answer_tokens_per_second"` // of a call that runs alone
+	Answer  float64 `json:"answer_tokens_per_second"` // while no other call runs
 	samples float64
 }
 
-// speedsOf returns the known speeds of an engine's models, the model with the most recent samples
-// first.
+// speedsOf returns the known speeds of an engine's models. The model with the most recent samples
+// is first.
 func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

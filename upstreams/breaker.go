@@ -34,7 +34,7 @@ type CircuitBreaker struct {
 	barred    atomic.Pointer[[]string] // keys whose calls cannot be the trial
 	doubted   atomic.Bool              // the last call failed
 
-	mu      sync.Mutex // held only for bookkeeping
+	mu      sync.Mutex // never held during I/O
 	circuit circuit
 	timer   *time.Timer // starts a trial probe; nil until the breaker first opens
 
@@ -187,8 +187,8 @@ func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart returns how long other clients have to send the trial before a generation probe or a
-// call of the barred client may be the trial.
+// headStart returns how long only other clients may send the trial. After that time, the trial may
+// be a generation probe or a call of the barred client.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

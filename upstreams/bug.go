@@ -2,8 +2,8 @@
 
 package upstreams
 
-// bug reports a violated invariant that the program survives. A release build ignores it; a build
-// with `-tags testing` panics.
+// bug reports a violated invariant that the program survives. In a build with `-tags testing`, bug
+// panics. In other builds, it does nothing.
 func bug(string) {}
 
 const testingBuild = false

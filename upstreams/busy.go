@@ -11,11 +11,11 @@ import (
 
 // Some engines do not answer health checks while they generate: whisper and image servers never do,
 // and vLLM under load may need half a minute. A probe that times out while calls run therefore
-// makes the upstream busy instead of down. A busy upstream keeps its calls and gets no new ones. A
-// call that no other upstream can take treats it as full. The first successful probe, or the first
-// progress on a call, brings the upstream up. It goes down
+// makes the upstream busy instead of down. A busy upstream keeps its calls and gets no new ones. If
+// no other upstream can take a call, the call finds the busy one full. The first successful probe,
+// or the first progress on a call, brings the upstream up. It goes down
 //
-//	as soon as a probe is refused or reset
+//	when a probe is refused or reset
 //	after busyBound without a response byte, an ended call or a changed counter
 //
 // A silent process may be working or stopped. The longer the silence, the more likely the process
@@ -28,9 +28,9 @@ import (
 // Accepted connections prove nothing, because the kernel also accepts them for a stopped process.
 
 const (
-	// busyPatience is the probe timeout for a busy engine. The engine responds as soon as it is
-	// free. A long probe occupies one entry of a short accept queue, and ten short probes would
-	// occupy ten entries.
+	// busyPatience is the probe timeout for a busy engine. It is long because a waiting probe
+	// occupies one entry of the engine's short accept queue, while ten short probes would occupy
+	// ten. The engine responds as soon as it is free.
 	busyPatience = 10 * time.Second
 	// A busy engine may be silent for busyLeast or, if that is longer, for busyAnswers times its
 	// longest recent response.
@@ -38,14 +38,14 @@ const (
 	busyAnswers = 3
 	// suspectLeast is the minimum silence of a busy engine before the operator is warned.
 	suspectLeast = 10 * time.Second
-	// answersFor is how long the longest response is remembered.
+	// answersFor is how long the longest response counts as recent.
 	answersFor = 10 * time.Minute
 )
 
 // busyFacts describes the progress of a busy engine.
 type busyFacts struct {
-	works   bool          // since the engine became busy, a byte arrived, a call ended or a counter moved
-	stands  bool          // the readable counters have not changed for longer than allowed
+	works   bool          // the engine has made progress since it became busy
+	stands  bool          // the engine's counters can be read and have been unchanged for too long
 	still   time.Duration // time since the last progress
 	longest time.Duration // longest recent response of the models with waiting calls
 	usual   time.Duration // longest recent response of any model
@@ -72,8 +72,8 @@ func (f busyFacts) verdict() busyEnd {
 	return busyStays
 }
 
-// unheard reports whether calls should leave the engine, because it has been silent for half of
-// busyBound.
+// unheard reports whether calls should be retried elsewhere, because the engine has been silent for
+// half of busyBound.
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
 // suspect reports whether the silence is long enough to warn the operator.
@@ -83,21 +83,21 @@ func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.usual*
 // response.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
-// signs holds counters of progress on calls. Any change is progress.
+// signs holds counters that change when calls make progress.
 type signs struct {
 	reads     uint64 // reads of response bytes
 	ended     uint64 // calls that the engine completed or refused
 	elsewhere int    // calls from other edges of the fleet
 }
 
-// heard records the time of the engine's last progress.
+// heard tracks when the engine last made progress.
 type heard struct {
 	signs signs
 	at    time.Time
 }
 
 // listen updates the time of the last progress. An idle engine counts as making progress. A busy
-// engine without calls does not, because its calls may have been retried elsewhere.
+// engine without calls does not, because the calls that it had may have been retried elsewhere.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
@@ -114,14 +114,15 @@ func hasCalls(u *Upstream) bool {
 	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
 }
 
-// all returns the number of calls from other edges at the upstream.
+// all returns how many calls other edges have at the upstream.
 func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 
-// judgeBusy ends the busy state if the verdict is busyWorks or busyDead.
+// judgeBusy acts on the verdict about a busy upstream. It ends the busy state if the verdict is
+// busyWorks or busyDead, calls stalls if it is busyStalls, and otherwise warns of a long silence.
 func (p *prober) judgeBusy(l *looker, now time.Time) {
 	u := p.up
 	if since := u.Health.read().changed; !since.Equal(l.since) {
-		l.since, l.first = since, now // signs seen in this check may predate the state
+		l.since, l.first = since, now // this check may see progress from before the busy state
 	}
 	f := busyFacts{
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),

@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestBusyInARoute checks that, under every policy, only the other upstreams of a route get calls
-// while one is busy. If there is no other upstream, a call finds the busy one full or, once it is
-// down, unavailable.
+// TestBusyInARoute checks, for every policy, that a busy upstream gets no calls if its route has
+// other upstreams. Without other upstreams, a call finds the busy one full or, once it is down,
+// unavailable.
 func TestBusyInARoute(t *testing.T) {
 	const up, busy, down, stalled = upstreams.StateUp, upstreams.StateBusy, upstreams.StateDown, upstreams.StateStalled
 	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {

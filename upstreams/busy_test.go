@@ -14,7 +14,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict checks that the verdict on a probe depends on what else is known about the engine.
+// TestVerdict checks the verdict on a probe, given whether the engine has calls and whether they
+// make progress.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -72,7 +73,7 @@ func TestBusyEnd(t *testing.T) {
 }
 
 // TestBusyUnheard checks that the edge suspects a busy upstream after half a minute of silence. If
-// responses are usually slow, it takes longer.
+// responses are usually slow, it waits longer.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -94,7 +95,7 @@ func TestBusyUnheard(t *testing.T) {
 	}{
 		{10*time.Second - 1, 0, false},
 		{10 * time.Second, 0, true},
-		{40 * time.Second, 30 * time.Second, false}, // its responses are slow
+		{40 * time.Second, 30 * time.Second, false}, // responses from this engine are usually slow
 		{45 * time.Second, 30 * time.Second, true},
 	} {
 		if got := (busyFacts{still: c.still, usual: c.longest}).suspect(); got != c.want {
@@ -140,7 +141,7 @@ func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	return r
 }
 
-// until lets time pass until the upstream reaches a state, and returns the elapsed time.
+// until waits for the upstream to reach a state, and returns the elapsed time.
 func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 10*time.Minute; pass(100 * time.Millisecond) {
@@ -194,8 +195,9 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state,
-// because its signs may be older than the state. The next check can end it.
+// TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state.
+// That check may see progress made before the upstream became busy. The next check can end the
+// state.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -215,8 +217,8 @@ func TestBusyFirstLook(t *testing.T) {
 }
 
 // TestBusyToDown checks that a busy engine that shows no sign of work goes down after a minute or,
-// if that is longer, after three times its longest response. If it refuses its probe, it goes down
-// immediately.
+// if that is longer, after three times its longest response. If the engine refuses its probe, it
+// goes down immediately.
 func TestBusyToDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest     time.Duration
@@ -269,8 +271,8 @@ func (r *stallRig) endAs(o Outcome) {
 	r.leases = nil
 }
 
-// TestBusyWorks checks that each sign of work brings a busy upstream up and postpones its time
-// limit.
+// TestBusyWorks checks that each sign of progress brings a busy upstream up and restarts its
+// silence limit.
 func TestBusyWorks(t *testing.T) {
 	for name, sign := range map[string]func(*stallRig){
 		"an answer is read": func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -298,7 +300,7 @@ func TestBusyWorks(t *testing.T) {
 }
 
 // TestBusyCounts checks that readable counters decide how long a busy upstream stays busy. While
-// the counters move, there is no limit. When they stand still, the engine has stalled.
+// the counters move, there is no limit. If they stop moving, the engine has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -332,8 +334,8 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall checks that a stalled engine that stops answering pages is down and not
-// busy.
+// TestStoppedAfterStall checks that a stalled engine that stops answering pages goes down rather
+// than becoming busy.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)

@@ -13,8 +13,8 @@ type PromptCache struct {
 	counts  atomic.Bool
 }
 
-// Counted records how many prompt tokens the engine reported as cached, and reports whether the
-// number is meaningful. An engine that has never reported a cached token may not report cached
+// Counted records the number of cached prompt tokens that the engine reported, and reports whether
+// the number is meaningful. An engine that has never reported a cached token may not report cached
 // tokens at all. vLLM, for example, reports them only with --enable-prompt-tokens-details.
 func (c *PromptCache) Counted(cached int) bool {
 	if cached > 0 && !c.counts.Load() {
@@ -26,7 +26,7 @@ func (c *PromptCache) Counted(cached int) bool {
 // Tokens returns the capacity of the cache in tokens, as reported by the engine, or 0 if unknown.
 func (c *PromptCache) Tokens() int { return int(c.tokens.Load()) }
 
-// SetTokens stores the reported capacity, or the capacity of a simulated cache.
+// SetTokens stores the capacity of the cache in tokens.
 func (c *PromptCache) SetTokens(n int) { c.tokens.Store(int64(max(0, n))) }
 
 // count records the sum of the engine's counters. If the sum decreases, the engine has restarted

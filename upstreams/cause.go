@@ -7,7 +7,7 @@ import "penstock/upstreams/http1"
 // values. The empty Cause means that the upstream did not fail: the client disconnected, the key
 // was revoked, or the edge shut down.
 //
-// The failure reasons of package http1 are also causes.
+// Each failure reason of package http1 is also a Cause.
 type Cause string
 
 // Causes that package http1 does not define.
@@ -48,7 +48,7 @@ const (
 // CauseMeaning explains a cause to an operator.
 type CauseMeaning struct {
 	Cause   Cause
-	Words   string // a few words, to be shown in parentheses
+	Words   string // short form, shown in parentheses
 	Meaning string // a full sentence
 }
 

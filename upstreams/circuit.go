@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// At breakerRow consecutive failures, the breaker reacts. If the failures are independent, it
+	// The breaker reacts to breakerRow consecutive failures. If the failures are independent, it
 	// opens without a generation probe.
 	breakerRow = 5
 	// doubtRow consecutive failures trigger a generation probe after doubtPause.
@@ -22,11 +22,10 @@ const (
 
 	// The breaker stays open for coolDown, and twice as long after each failed trial, up to
 	// coolDownMax. A single trial may succeed on a failing engine. The pause therefore returns to
-	// coolDown only after the breaker has been closed for relapse.
+	// coolDown only if the breaker stays closed for the duration relapse.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// If the breaker opens again within relapse after it closed, the opening counts as a failed
-	// trial.
+	// If the breaker opens again within relapse after closing, this counts as a failed trial.
 	relapse = 15 * time.Second
 )
 
@@ -43,7 +42,7 @@ type circuit struct {
 	open           bool
 	openUntil      time.Time
 	reopened       int       // failed trials, and openings soon after a closing
-	closedAt       time.Time // zero: never closed
+	closedAt       time.Time // zero if the breaker has never closed
 	barred         []string  // keys whose failures opened the breaker or kept it open; their calls cannot be the trial
 	tried          []string  // keys whose trials have failed since the breaker opened
 	failures       int       // consecutive failures
@@ -60,7 +59,7 @@ type circuit struct {
 // failure. trial is true if the half-open breaker admitted this call.
 func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.open && !trial {
-		return false // the call began before the breaker opened, so its outcome is no evidence about the engine now
+		return false // the call began before the breaker opened, so its outcome is outdated
 	}
 	switch {
 	case o == OutcomeOK:
@@ -82,9 +81,9 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	return false
 }
 
-// inDoubt reports whether to send a generation probe soon, although fewer than breakerRow
-// consecutive calls have failed. Routing avoids an engine in doubt, so the next failure may take a
-// long time to arrive.
+// inDoubt reports whether to send a generation probe soon, even though fewer than breakerRow
+// consecutive calls have failed. Routing avoids such an engine, so it may take a long time until
+// the next failure.
 func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
 
 // judge decides after a failure whether to open the breaker or to send a generation probe.
@@ -135,7 +134,7 @@ func (c *circuit) trip(barred []string, now time.Time) {
 		barred = nil // otherwise no call could be the trial
 	}
 	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
-		c.reopened++ // the breaker was closed too early
+		c.reopened++ // the breaker closed too early
 	} else {
 		c.reopened = 0
 	}
@@ -148,8 +147,8 @@ func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c
 
 // failTrial handles a failed trial and bars its key from the next trial. If no generation probe is
 // possible, the key may send another trial after unprobedHeadStart. A second failed trial of the
-// same key is no new evidence, so it does not lengthen the pause. After each pause, other clients
-// again have unprobedHeadStart to send the trial.
+// same key does not lengthen the pause, because it is not new evidence. After each pause, other
+// clients again have unprobedHeadStart to send the trial.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barred, key) {
 		c.barred = append(slices.Clone(c.barred), key) // clone: routing reads the old slice
@@ -228,14 +227,15 @@ type failureRecord struct {
 	at time.Time
 }
 
-// clear drops all failures. Nearly always there are none, and the struct is large.
+// clear drops all failures. It first checks whether there are any, because the struct is large and
+// almost always empty.
 func (e *evidence) clear() {
 	if e.n > 0 || e.bodyCount > 0 {
 		*e = evidence{}
 	}
 }
 
-// add keeps a failure if it is new evidence.
+// add stores a failure if it is new evidence.
 func (e *evidence) add(f FailureSource, at time.Time) {
 	t := failureRecord{f, at}
 	repeats := func(old failureRecord) bool { return f.Body != 0 && f.Body == old.Body }
@@ -257,8 +257,8 @@ func (e *evidence) expire(now time.Time) {
 }
 
 // enough reports whether the evidence opens the breaker without a generation probe. If no probe is
-// possible, failures with distinct bodies suffice for clients without keys, because the edge cannot
-// tell these clients apart. A single repeated request never opens the breaker.
+// possible, failures with distinct bodies are enough for clients without keys, because the edge
+// cannot tell these clients apart. A single repeated request never opens the breaker.
 func (e *evidence) enough(unprobed bool) bool {
 	keyed := func(t failureRecord) bool { return t.Key != "" }
 	return e.n == len(e.independent) ||

@@ -8,15 +8,16 @@ import (
 	"penstock/routing"
 )
 
-// conversations simulates calls whose prompts grow turn by turn. Each turn may arrive at any edge.
+// conversations simulates conversations whose prompts grow with every turn. Each turn may arrive at
+// any edge.
 type conversations struct {
 	*fleet
 	systems [][]uint64          // the prompts' common prefixes
-	stream  []routing.Placement // placements that the edges have shared
-	read    []int               // number of entries of stream that each edge has read
+	stream  []routing.Placement // placements shared among the edges
+	read    []int               // how many entries of stream each edge has read
 	started []time.Time         // start times, by edge
 
-	follows, same int // later turns, and how many of them stayed at their engine
+	follows, same int // follows counts later turns, same those that stayed at their engine
 	young, stayed int // like follows and same, for edges that started less than five seconds ago
 }
 
@@ -49,7 +50,7 @@ func (c *conversations) start() {
 	c.read, c.started = append(c.read, 0), append(c.started, c.now)
 }
 
-// tell makes the edges share placements until the test ends.
+// tell makes the edges share placements for the duration of the test.
 func (c *conversations) tell() {
 	for i, r := range c.edges {
 		p := routing.PlacesOf(r)
@@ -60,7 +61,7 @@ func (c *conversations) tell() {
 	c.in(fleetTold, c.tell)
 }
 
-// restart restarts the edges one after the other, without their state.
+// restart restarts the edges one after another. Restarted edges have lost their state.
 func (c *conversations) restart(every time.Duration) {
 	c.in(every, func() {
 		c.start()
@@ -70,7 +71,7 @@ func (c *conversations) restart(every time.Duration) {
 	})
 }
 
-// begin starts conversations at a rate that occupies the given share of the engines.
+// begin starts conversations at a rate that keeps the given share of the engines occupied.
 func (c *conversations) begin(busy float64) {
 	between := float64(fleetCall) * fleetTurns / (busy * float64(c.engines[0].slots*len(c.engines)))
 	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
@@ -121,8 +122,8 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 }
 
 // watch simulates conversations for a while. It returns the share of later turns that went to the
-// same engine as the turn before. young is that share for edges that started less than five seconds
-// ago.
+// same engine as the previous turn. young is that share for edges that started less than five
+// seconds ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
@@ -136,12 +137,12 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay checks goal 11 of the fleet. Because edges share load and placements, the
-// turns of a conversation go to the engine that has the earlier turns, whichever edge they reach. A
-// restarted edge also routes turns this way from the start. A conversation leaves its engine only
-// if more tokens are queued there than the earlier turns have. With more than one edge, one
-// additional conversation in a hundred may move compared with a single edge. The reason is that
-// edges know each other's calls, but not how much of the prompts is still unread.
+// TestConversationsStay checks goal 11 of the fleet. Because the edges share load and placements,
+// each turn of a conversation goes to the engine that has the earlier turns in its cache, whichever
+// edge the turn reaches. A restarted edge also routes turns this way from the start. A conversation
+// leaves its engine only if the tokens queued there outnumber the tokens of the earlier turns. If
+// there is more than one edge, an additional 1 % of the conversations may move. Edges know each
+// other's calls, but not how much of the prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)

@@ -29,10 +29,10 @@ type endpoint struct {
 	key         string  // identifies the endpoint, together with the upstream's name and URL
 	label       string  // the endpoint's name, appended to the upstream's name
 	address     string  // the address to dial, with a port if it differs from the URL's port
-	origin      string  // source, for the operator
-	weight      float64 // multiplies the upstream's weight; 0: 1
-	engine      string  // profile to use if the configuration names none; empty: unknown
-	concurrency int     // replaces the configured concurrency; 0: unknown
+	origin      string  // where the endpoint was found, for the operator
+	weight      float64 // factor for the upstream's weight; 0 means 1
+	engine      string  // profile used if the configuration names none; empty if unknown
+	concurrency int     // replaces the configured concurrency unless 0
 }
 
 func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
@@ -51,26 +51,26 @@ func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 }
 
 // discovery tracks the endpoints of one base URL, SRV name or set of pods. No request waits for a
-// discovery. A discovery looks up in the background, keeps the last successful result, and requests
-// a new plan when the result changes.
+// discovery. A discovery runs in the background, keeps the last successful result, and requests a
+// new plan when the result changes.
 type discovery struct {
 	name string              // the query, for the operator
-	find dns.Name            // nil: pods are watched
-	pods *kubernetes.Watcher // nil: names are looked up
+	find dns.Name            // nil if pods are watched
+	pods *kubernetes.Watcher // nil if names are looked up
 
 	mu       sync.Mutex
 	every    time.Duration
 	current  []endpoint      // in a stable order
 	keys     map[string]bool // keys of current; true if the endpoint reports that it is ready
-	answered bool            // a look-up has succeeded
-	failing  time.Time       // start of the current failures; zero: the last look-up succeeded
-	good     time.Time       // time of the last success; zero: never
+	answered bool            // at least one look-up has succeeded
+	failing  time.Time       // when look-ups began to fail; zero if the last one succeeded
+	good     time.Time       // when a look-up last succeeded; zero if never
 	trouble  string          // why look-ups fail
 	failed   uint64          // failed look-ups
 	cancel   context.CancelFunc
 
 	series *metrics.Set // guarded by the set's mutex
-	shown  string       // the name in the metrics; guarded by the set's mutex
+	shown  string       // source name in the metrics; guarded by the set's mutex
 }
 
 // discoveryKey returns the key under which upstreams share a discovery. The key is empty for an
@@ -112,8 +112,8 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	return d
 }
 
-// lookUp waits for the first result of every discovery that the specs need. New discoveries look up
-// in parallel.
+// lookUp waits for the first result of every discovery that the specs need. New discoveries run in
+// parallel.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -340,7 +340,7 @@ type FoundEngine struct {
 	Address  string  `json:"address"`
 	Pod      string  `json:"pod,omitempty"`
 	NotReady bool    `json:"not_ready,omitempty"` // the pod is not ready
-	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0: not set
+	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0 if not set
 }
 
 // Discover looks up an upstream's engines once, as a starting edge would. It returns nil for an
@@ -388,8 +388,8 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 type Discovery struct {
 	Source  string  `json:"source"`             // the query: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
 	Targets int     `json:"targets"`            // endpoints in the last successful result
-	Age     float64 `json:"age_seconds"`        // since the last success; -1: none
-	Stale   float64 `json:"stale_seconds"`      // since look-ups began to fail; 0: the last one succeeded
+	Age     float64 `json:"age_seconds"`        // seconds since the last success; -1 if none
+	Stale   float64 `json:"stale_seconds"`      // seconds since failures began; 0 if there are none
 	Trouble string  `json:"trouble,omitempty"`  // why look-ups fail
 	Failed  uint64  `json:"failed_since_start"` // failed look-ups
 }

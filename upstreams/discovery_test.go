@@ -46,7 +46,7 @@ func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	return k
 }
 
-// named returns the upstream of a pod, whether planned or not.
+// named returns the upstream of a pod, even if no plan contains it.
 func (k *kubeTest) named(label string) *Upstream {
 	k.t.Helper()
 	for _, u := range k.set.All() {
@@ -68,8 +68,8 @@ func takes(u *Upstream) bool {
 	return leased && u.EligibleIn(StateUp, At(now))
 }
 
-// TestPodIsDeleted checks that a pod gets no new call once the event of its deletion has arrived,
-// even before the next plan. Its running calls continue.
+// TestPodIsDeleted checks that a pod gets no new calls once its deletion event has arrived, even
+// before the next plan. Its running calls continue.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
@@ -110,8 +110,8 @@ func TestPodIsDeleted(t *testing.T) {
 	eventually(t, "up again", func() bool { return takes(u) })
 }
 
-// TestPodIsDeletedDuringAPlan checks that an event that arrives between a plan and its commit takes
-// effect.
+// TestPodIsDeletedDuringAPlan checks that a deletion event takes effect if it arrives between a
+// plan and its commit.
 func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, a)
@@ -164,8 +164,8 @@ func TestKubernetesIsAway(t *testing.T) {
 	}
 }
 
-// TestPodReadiness checks that readiness is only a hint. An engine that answers its probes gets
-// calls, whatever readiness its pod reports. A pod whose readiness changes is probed immediately.
+// TestPodReadiness checks that an engine that answers its probes gets calls even if its pod is not
+// ready. A pod whose readiness changes is probed immediately.
 func TestPodReadiness(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, kubeapi.Unready(a))
@@ -184,8 +184,8 @@ func TestPodReadiness(t *testing.T) {
 	}
 }
 
-// TestResolveSRV checks that every record becomes a separate upstream. If the name stops resolving,
-// the upstreams remain.
+// TestResolveSRV checks that every SRV record becomes a separate upstream. If the name stops
+// resolving, the upstreams remain.
 func TestResolveSRV(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}

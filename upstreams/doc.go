@@ -31,8 +31,8 @@
 // makes progress (stall.go, package progress). A stalled upstream gets no new calls. Calls that
 // have sent nothing to their clients are retried elsewhere. Generation probes continue until the
 // engine makes progress. Options.Stall lets routing decide whether to take the upstream out.
-// Routing keeps a route's last target in service. If many upstreams would stall at the same time,
-// each must first fail a generation probe.
+// Routing keeps a route's last target in service. If many upstreams appear stalled at the same
+// time, a generation probe decides for each of them.
 //
 // Progress on calls outranks probes. If a probe times out while response bytes arrive, the edge
 // ignores this probe and the failed probes before it. If a probe times out while calls run and no
@@ -40,19 +40,19 @@
 // health check while they work, and vLLM under load may need half a minute. A busy upstream keeps
 // its calls, and new calls find it full. The next progress or successful probe brings it up. A
 // refused or reset probe takes it down immediately. Otherwise it goes down after a silence of one
-// minute or, if that is longer, of three times the longest recent response. The longest response is
-// taken only from models with waiting calls. If the engine's counters can be read while its health
-// page times out, the counters decide. Moving counters keep the upstream busy, and unchanged
-// counters fall under the stall rule. If an engine went down this way, its waiting calls are
-// retried elsewhere (Health.Silent). If another upstream has a free slot, the calls are retried
-// after half of that silence (Health.Unheard).
+// minute or, if that is longer, of three times the longest recent response. Only models with
+// waiting calls count here. If the engine's counters can be read while its health page times out,
+// the counters decide. Moving counters keep the upstream busy, and unchanged counters fall under
+// the stall rule. If an engine went down this way, its waiting calls are retried elsewhere
+// (Health.Silent). If another upstream has a free slot, the calls are retried after half of that
+// silence (Health.Unheard).
 //
 // # Health
 //
-// Probes (probe.go) decide between up and down by thresholds: `fall` failed probes in a row, or
-// `rise` successful ones. An idle engine is probed less often until it gets a call (rest.go).
-// Results of calls outrank probes (health.go). A call that cannot reach the engine marks the
-// upstream suspect and starts a probe immediately. If that probe fails, or the next call cannot
+// Probes (probe.go) take an upstream up or down once a threshold is reached: `fall` failed probes
+// in a row, or `rise` successful ones. An idle engine is probed less often until it gets a call
+// (rest.go). Results of calls outrank probes (health.go). A call that cannot reach the engine marks
+// the upstream suspect and starts a probe immediately. If that probe fails, or the next call cannot
 // reach the engine either, the upstream goes down. This probe opens a new connection, because an
 // engine that is shutting down may still respond on existing connections. If the probes succeed but
 // calls fail, the breaker decides.
@@ -99,38 +99,38 @@
 // accept calls with three different bodies, the engine loses the feature for that model for half a
 // minute. The edge then tries the feature again, at intervals that grow to five minutes. If a
 // sibling also refuses, the suspicion ends. If the engine does not serve the path, the cause is
-// certain, and the edge asks siblings from the first refusal on. Routing picks an engine that lacks
-// a feature only if no other engine can take the call.
+// certain, and the edge sends calls to siblings from the first refusal on. Routing picks an engine
+// that lacks a feature only if no other engine can take the call.
 //
 // # The breaker
 //
 // The breaker reacts to five failures in a row. It also reacts if at least half of the calls within
-// ten seconds fail, given at least twenty calls. A failure is a missing or malformed response, a
-// server error, or an expired timeout of the edge. Slow responses within the timeouts, client
-// errors and refusals by a full engine do not count.
+// ten seconds fail, provided there were at least twenty. A failure is a missing or malformed
+// response, a server error, or an expired timeout of the edge. Slow responses within the timeouts,
+// client errors and refusals by a full engine do not count.
 //
 // No single client can open the breaker (circuit.go). Failures of the same key, of calls without a
 // key, or of the same body count once. Five independent failures open the breaker. Any other five
 // failures trigger a generation probe (generation_probe.go). This probe requests one token from a
-// model of the failed calls' kind. The probe uses the slot that the fifth failure frees, and runs
-// at most once a second. If responses broke off after their first bytes, the probe requests 16
-// tokens from a chat model and requires a complete response. A failed probe opens the breaker. A
-// successful probe resets the count but keeps recent failures as evidence, because one probe does
-// not outvote five independent failures. Routing avoids an engine after two consecutive failures.
-// These therefore also trigger a probe, after half a second without a call. A refusal by a full
-// engine decides nothing. A probe that times out decides nothing either, if the engine meanwhile
-// sends responses (http1.AnswerWatch) or reports work for others. As a result, an engine that fails
-// every call goes out of service after five calls, whichever clients sent them. An engine that
-// fails for a single client stays in service. Image models have no generation probe. If their calls
-// fail, the probe uses the upstream's chat model, or another model (settings.generation). If no
-// model can be probed, or the engine rejects the probe, only five independent failures open the
-// breaker. For clients without keys, failures of different bodies count as independent.
+// model of the failed calls' kind. The probe uses the slot that the fifth failed call releases. An
+// engine is probed at most once a second. If responses broke off after their first bytes, the probe
+// requests 16 tokens from a chat model and requires a complete response. A failed probe opens the
+// breaker. A successful probe resets the count but keeps recent failures as evidence, because one
+// probe does not outvote five independent failures. Routing avoids an engine after two consecutive
+// failures. These therefore also trigger a probe, after half a second without a call. A probe that
+// a full engine refuses is inconclusive. So is a probe that times out while the engine sends
+// responses (http1.AnswerWatch) or reports work for others. As a result, an engine that fails every
+// call goes out of service after five calls, whichever clients sent them. An engine that fails for
+// a single client stays in service. Image models have no generation probe. If their calls fail, the
+// probe uses the upstream's chat model, or another model (settings.generation). If no model can be
+// probed, or the engine rejects the probe, only five independent failures open the breaker. For
+// clients without keys, failures of different bodies count as independent.
 //
 // After a second, the breaker admits one trial call at a time. This pause of one second doubles
-// with each failed trial, and whenever the breaker opens again soon after it closed. If a key's
-// failures opened the breaker or kept it open, that key's calls cannot be the trial. Then a call of
-// another key, or a generation probe, becomes the trial. If no probe is possible, other keys have
-// one second to send the trial. After that second, any call may be the trial. If a failed
+// with each failed trial, and each time that the breaker opens again soon after closing. If a key's
+// failures opened the breaker or kept it open, that key's calls cannot be the trial. In that case,
+// a call of another key or a generation probe becomes the trial. If no probe is possible, other
+// keys have one second to send the trial. After that second, any call may be the trial. If a failed
 // generation probe opened the breaker, the first trial may be a call of any key. A trial succeeds
 // when it completes, or when it has streamed for three seconds after its first token.
 //
@@ -139,8 +139,8 @@
 // Only leases change the in-flight counters, so the counters are exact. One machine word holds the
 // counters of all pools of an upstream (slots.go). Acquiring a lease is one compare-and-swap, and
 // the limit is never exceeded. The limit comes from the configuration, else from the engine, else
-// from the engine's profile. The work of other clients at the engine is the engine's reported count
-// minus the edge's calls, while the report is fresh. This work affects routing choices but not the
+// from the engine's profile. While an engine's report is fresh, the work of other clients is the
+// reported number of calls minus the edge's calls. This work affects routing choices but not the
 // limit. Failures and refusals count as load for some seconds, so that an engine that fails fast
 // does not look idle. After an upstream comes up again, its share of calls grows over three
 // seconds.
@@ -150,8 +150,8 @@
 // limit.
 //
 // If an engine queues calls while others run, its reports reveal how many calls it runs
-// concurrently (placeTracker). The edge then measures the load against that number. Otherwise, if
-// the limit is too high, calls would queue at this engine while another engine is idle. The limit
+// concurrently (placeTracker). The edge then measures the load against that number. If it used a
+// limit that is too high, calls would queue at this engine while another engine is idle. The limit
 // does not change, because reports are seconds old and the engine would still accept the calls.
 //
 // # Models that take turns
@@ -159,16 +159,16 @@
 // An engine that loads models on demand keeps only a few in memory and may swap models for every
 // call. With `residents` its models take turns (package residency). A lease belongs to one model.
 // During one model's turn, calls for other models find the upstream full. They wait in their
-// model's queue, or are refused like calls to a full pool. The gate learns from the model list
-// which models are loaded. Some engines also report how many models fit into memory. A timeout
-// while the engine may be loading the model does not count as a failure.
+// model's queue, or are refused, as if a pool were full. The gate learns from the model list which
+// models are loaded. Some engines also report how many models fit into memory. A timeout while the
+// engine may be loading the model does not count as a failure.
 //
 // # Engines that sleep
 //
 // If no engine of a call's model is up, the edge sends a wake request to an engine with `wake`
-// (package wake). Later calls wait for the same start. A vLLM that reports sleep mode counts as
-// down, even though its health check succeeds. During a start the prober probes more often, and the
-// probes decide when the engine is up.
+// (package wake). Later calls wait until that engine is up. A vLLM that reports sleep mode counts
+// as down, even though its health check succeeds. During a start the prober probes more often, and
+// the probes decide when the engine is up.
 //
 // # Design
 //
@@ -180,11 +180,11 @@
 //
 //	Health (health.go)            up or down; the liveness machine in it is pure
 //	CircuitBreaker (breaker.go)   closed, open, half-open; the circuit in it is pure (circuit.go)
-//	ServedModels (models.go)      which models it serves: an immutable view, replaced as a whole,
+//	ServedModels (models.go)      models that it serves: an immutable view, replaced as a whole,
 //	                              and the turns of an engine that loads few models
 //	slots (slots.go)              calls in flight, and the limits
 //	progress.Watch (progress/)    whether work moves; stall.go feeds it and acts on it
-//	reports (reports.go)          the engine's reported work: others' calls, ghosts, places
+//	reports (reports.go)          work that the engine reports: others' calls, ghosts, places
 //	penalty (load.go)             failures and refusals as load
 //	Averages (averages.go)        measurements of calls: time to first token, bytes per token, and
 //	                              the engine's speed for each model (speedometer)

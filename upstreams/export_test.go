@@ -7,13 +7,12 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Operations for tests of other packages. They take the place of probes, and of commits that would
-// start probes.
+// Test helpers. They replace probes, and commits that would start probes.
 
 // Bring forces a state as if probes had found it.
 func (u *Upstream) Bring(s State) { u.bring(s) }
 
-// SetConcurrency changes the slots like a reload.
+// SetConcurrency changes the slot limits as a reload would.
 func (u *Upstream) SetConcurrency(c config.Concurrency) {
 	st := *u.settings.Load()
 	st.spec.Concurrency = c

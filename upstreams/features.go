@@ -19,24 +19,24 @@ import (
 // an older version. Such an engine refuses quickly, so it looks idle, and each refusal looks like a
 // client error. If the same status and text make up most of an engine's last responses for a
 // feature, the edge suspects the engine. The edge then sends some of the refused calls to a
-// sibling, transparently to the clients. After siblings accept three such calls with different
+// sibling. Clients do not notice this. After siblings accept three such calls with different
 // bodies, the engine loses the feature for one model. The loss lasts half a minute. The edge then
 // tries the feature again. Each time the engine refuses again, the pause doubles, up to five
-// minutes. A trial does not fail the client's call, because a sibling gets the call if the engine
-// refuses it. If the sibling also refuses, the suspicion ends.
+// minutes. A failed trial does not fail the client's call, because a sibling then gets the call. If
+// the sibling also refuses, the suspicion ends.
 //
 //	ServedModel.Lacks    reports whether the engine lacks a feature
 //	Lease.Needs          declares the features of a call
 //	Lease.Refused        records a refusal, and returns a Doubt if a sibling should be asked
 //	Lease.Settles        settles the Doubt with the sibling's response
 //
-// A single request body never makes an engine lose a feature, so one broken request does no harm.
-// The calls of a single key can, because there may be only one key.
+// A single request body cannot make an engine lose a feature, so a broken request does no harm. A
+// single key can, because there may be only one key.
 
 // Features is a set of features that a call requires from an engine.
 type Features uint32
 
-// Features that are not operations. Each operation is also a feature (FeatureOf).
+// These features are not operations. In addition, each operation is a feature (FeatureOf).
 const (
 	FeatureTools      Features = 1 << iota // tools that the model may call
 	FeatureForcedTool                      // a tool that the model must call
@@ -49,7 +49,7 @@ const (
 // specials are the features that only some calls of an operation require.
 const specials = featureOperation - 1
 
-// operations lists the operations with a feature, in bit order.
+// operations lists the operations in the bit order of their features.
 var operations = []string{
 	config.OpChat, engine.OpCompletions, config.OpMessages, config.OpResponses, config.OpTranscriptions,
 	config.OpSpeech, config.OpEmbeddings, config.OpRerank, config.OpImages, engine.OpImageEdits,
@@ -99,10 +99,10 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20               // number of recent responses considered
+	answersSeen    = 20               // number of recent responses that count
 	askEvery       = 10               // one in this many suspected refusals goes to a sibling
 	bodiesNeeded   = 3                // distinct request bodies that siblings must accept
-	lackingLeast   = 30 * time.Second // first pause before a new trial, and the maximum
+	lackingLeast   = 30 * time.Second // first pause before a new trial; lackingMost is the maximum
 	lackingMost    = 5 * time.Minute
 	refusalIsNone  = 0 // the text of a response that is not a refusal
 	bodyIsNotKnown = 0
@@ -116,7 +116,7 @@ type suspicion struct {
 	unasked int           // suspected refusals since the last call to a sibling
 	asked   bool          // a sibling got a refused call
 	bodies  []uint64      // hashes of the request bodies that siblings accepted
-	trial   bool          // the edge tries the feature again after a pause
+	trial   bool          // the edge is trying the feature again after a pause
 	out     bool          // the engine lacks the feature until the next trial
 	until   Moment        // when the next trial starts
 	pause   time.Duration // the current pause between trials
@@ -155,7 +155,7 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	same := s.same(text)
 	switch {
 	case s.out:
-		return false // a call sent earlier, or a call that no other engine can take
+		return false // the call was sent before the loss, or no other engine can take it
 	case plain, s.trial:
 		return true
 	case same <= answersSeen/2:
@@ -185,7 +185,7 @@ func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	return true
 }
 
-// lacks reports whether the engine lacks the feature, as far as is known.
+// lacks reports whether the engine is known to lack the feature.
 func (s *suspicion) lacks() bool { return s.out || s.trial }
 
 // retry starts a new trial of the feature.
@@ -196,7 +196,7 @@ func (s *suspicion) retry() {
 // lacking tracks the features that an engine lacks for one model.
 type lacking struct {
 	watched atomic.Uint32 // suspected features
-	out     atomic.Uint32 // features that the engine lacks
+	out     atomic.Uint32 // features that the engine is known to lack
 	next    atomic.Int64  // time of the earliest retry (Moment)
 
 	mu    sync.Mutex
@@ -297,8 +297,8 @@ func (l *lacking) clear(m *ServedModel) {
 // Refusal describes an engine's refusal of a request.
 type Refusal struct {
 	Status int
-	Text   uint64 // hash of the response text without the parts that vary by request; never 0
-	Body   uint64 // hash of the request body; 0: unknown
+	Text   uint64 // hash of the response text without its variable parts; never 0
+	Body   uint64 // hash of the request body, or 0 if unknown
 	Path   bool   // the engine does not serve the path, so the cause is certain
 }
 
@@ -380,9 +380,9 @@ type Lack struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
 	Status  int     `json:"status"`         // the status of the refusals
-	Flag    string  `json:"flag,omitempty"` // flag that the engine must be started with
-	Retry   float64 `json:"retry_seconds"`  // seconds until the feature is tried again; 0: it is being tried
-	Refused int     `json:"refused"`        // calls that it refused, since it was first suspected
+	Flag    string  `json:"flag,omitempty"` // flag that enables the feature
+	Retry   float64 `json:"retry_seconds"`  // seconds until the next trial; 0 during a trial
+	Refused int     `json:"refused"`        // calls refused since the feature was first suspected
 }
 
 // Remedy returns advice for the operator.
@@ -410,15 +410,15 @@ type Refusing struct {
 // Remedy returns advice for the operator, in case the engine is at fault.
 func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
 
-// A refused feature is shown once there are refusingLeast refusals, and until refusingFor after the
-// newest.
+// A refused feature is shown from refusal number refusingLeast on. It disappears refusingFor after
+// the newest refusal.
 const (
 	refusingLeast = 3
 	refusingFor   = 5 * time.Minute
 )
 
 // RefusingNow returns the features for which the upstream refuses most calls, by served name and
-// feature. It omits features that count as lacking, or whose trial has no answer yet.
+// feature. It omits features that count as lacking or are being tried again.
 func RefusingNow(u *Upstream, now time.Time) (all []Refusing) {
 	u.Models.suspected(func(l *lacking) bool { return l.watched.Load() != l.out.Load() }, func(m *ServedModel, f Features, s *suspicion) {
 		most := 0
@@ -458,8 +458,8 @@ func (s *ServedModels) suspected(fits func(*lacking) bool, visit func(*ServedMod
 	}
 }
 
-// Lacking returns the features that the upstream lacks, by served name and feature. Until the trial
-// of a feature has an answer, the last known answer counts.
+// Lacking returns the features that the upstream lacks, by served name and feature. While a feature
+// is being tried again, it still counts as lacking.
 func Lacking(u *Upstream, now time.Time) (all []Lack) {
 	u.Models.suspected(func(l *lacking) bool { return l.watched.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
 		if s.lacks() {

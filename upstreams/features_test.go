@@ -14,7 +14,7 @@ import (
 //
 //   - "o" is an accepted call.
 //   - A letter from a to f is a refusal, and each letter has a different text.
-//   - "P" is a refusal because the engine does not have the path.
+//   - "P" is a refusal because the engine does not serve the path.
 //   - A number is a body that a sibling accepted after a refusal.
 //   - "~" lets time pass until the feature is tried again.
 //
@@ -113,8 +113,8 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLackingPause checks that an engine is tried again soon, and less and less often while it
-// continues to refuse.
+// TestLackingPause checks that an engine is tried again soon, and then less and less often while it
+// refuses.
 func TestLackingPause(t *testing.T) {
 	s, now := suspicion{bodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
@@ -130,7 +130,7 @@ func TestLackingPause(t *testing.T) {
 }
 
 // TestLacking checks that once siblings have accepted three bodies, an engine loses the feature for
-// one model and for half a minute. Each later refusal extends the time.
+// one model and for half a minute. Each later refusal extends this time.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

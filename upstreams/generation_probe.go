@@ -9,11 +9,11 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// A generation probe is a minimal request of the edge: one token of chat, or an embedding of one
-// word. If responses have broken off, the probe requests several tokens and requires a complete
-// response. A health probe shows whether an engine responds. A generation probe shows whether the
-// engine generates. A generation probe never reuses a client's request, because the request might
-// itself be the cause of the failure.
+// A generation probe is a minimal request that the edge generates: one token of chat, or an
+// embedding of one word. If responses have broken off, the probe requests several tokens and
+// requires a complete response. A health probe shows whether an engine responds. A generation probe
+// shows whether the engine generates. A generation probe never reuses a client's request, because
+// the request might itself be the cause of the failure.
 //
 //	generationProber.start     starts a probe in a slot, at most once a second
 //	settings.generation        picks the model and the requests
@@ -46,9 +46,9 @@ type generationProber struct {
 
 	mu      sync.Mutex
 	last    work          // model and kind of the last failed call
-	limit   time.Duration // that call's timeout for the first token
+	limit   time.Duration // timeout of that call for its first token
 	running bool
-	doubted int // consecutive failures at the last lookLater; 0: not scheduled
+	doubted int // consecutive failures when lookLater last ran; 0 if no probe is scheduled
 	begun   time.Time
 	newest  *LastGeneration // immutable
 }
@@ -139,7 +139,7 @@ func (g *generationProber) run(
 	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool,
 ) {
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
-	defer func() { // even if book panics
+	defer func() { // ensures the release even if book panics
 		u.set.freeSlot(u, pool)
 		if trial { // wake calls that were barred during the trial
 			u.hooks.room()
@@ -153,7 +153,7 @@ func (g *generationProber) run(
 		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
-			result.Verdict = engine.GenerationRefused // the probe queued at the engine, as calls to a busy engine do
+			result.Verdict = engine.GenerationRefused // the probe was queued behind calls that make progress
 		}
 		if result.Verdict != engine.GenerationRejected {
 			return
@@ -180,7 +180,7 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
-// failsSince reports whether the newest probe failed and ran after then.
+// failsSince reports whether the newest probe was sent after the given time and failed.
 func (g *generationProber) failsSince(then time.Time) bool {
 	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
@@ -243,7 +243,7 @@ const (
 // probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
-	defer g.retrialLater() // in case the probe is not sent or decides nothing
+	defer g.retrialLater() // in case the probe is not sent or is inconclusive
 	u := g.up
 	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return

@@ -63,8 +63,8 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating returns an upstream whose generation probes get their verdicts from the function
-// verdict. Its argument is the number of the probe.
+// generating returns an upstream whose generation probes get their verdicts from verdict, which is
+// called with the number of the probe.
 func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
@@ -84,8 +84,8 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 }
 
 // TestGenerationProbeTellsItsPriority checks that a probe has the priority of the first class if
-// the engine orders its queue. Otherwise the probe would wait behind all calls. If calls have no
-// priority, probes have none.
+// the engine orders its queue by priority. Otherwise the probe would wait behind all calls. If
+// calls have no priority, probes have none either.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
@@ -96,7 +96,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 		{"sglang", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindEmbedding, `{"priority":0,"`},
-		{"vllm", true, config.KindTranscription, "--"}, // a form
+		{"vllm", true, config.KindTranscription, "--"}, // the body is a form
 		{"vllm", false, config.KindChat, `{"max_tokens":`},
 		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // this engine does not order its queue
 	} {
@@ -224,7 +224,7 @@ func TestProbeDoubt(t *testing.T) {
 }
 
 // TestGenerationProbeIsTheTrial checks that a failed trial bars its client from the next trial. A
-// generation probe becomes that trial, whichever client sends calls in the meantime.
+// generation probe becomes that trial, whichever clients send calls in the meantime.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -255,7 +255,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
-		pass(4*coolDown - 500*time.Millisecond) // no free slot
+		pass(4*coolDown - 500*time.Millisecond) // no slot was free
 		if sent.Load() != 3 || u.Breaker.Position(time.Now()) != BreakerHalfOpen {
 			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
 		}
@@ -274,8 +274,8 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeEndsWithItsUpstream checks that a running probe ends and frees its slot when
-// its upstream retires.
+// TestGenerationProbeEndsWithItsUpstream checks that a running probe stops and releases its slot
+// when its upstream retires.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
@@ -291,7 +291,7 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 }
 
 // TestGenerationProbeHasNoTurn checks that a probe that times out counts only against a silent
-// engine. If the engine responds to other calls, the probe was merely queued.
+// engine. If the engine responds to other calls, the probe was only queued.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string

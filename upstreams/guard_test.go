@@ -20,7 +20,7 @@ func waitUntil(t *testing.T, done func() bool) {
 }
 
 // TestPanicOfRoom checks that a panic in the callback room does not leak the slot, the upstream's
-// lock or the breaker's trial. Nor does it end the probing goroutine.
+// lock or the breaker's trial. The goroutine of the prober also survives.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})

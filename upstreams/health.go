@@ -51,11 +51,11 @@ type liveness struct {
 	fall, rise int
 
 	state State
-	bad   int // consecutive probes that contradict state
+	bad   int // consecutive probes that contradicted the state
 
 	suspect       bool
 	unreachable   int           // consecutive calls from independent sources that could not reach the engine
-	unreachableBy FailureSource // the source of the first of these
+	unreachableBy FailureSource // source of the first call counted in unreachable
 }
 
 // serves reports whether probes or progress on calls show a live engine.
@@ -136,11 +136,11 @@ func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 // Health uses probes and calls to track whether an upstream is up.
 type Health struct {
 	state    atomic.Uint32 // a State, never retiring
-	suspect  atomic.Bool   // calls must report their outcomes
-	returned atomic.Int64  // when it last came up from down (ticks); 0: never
-	silent   atomic.Bool   // down, and its running calls will get no response
-	quiet    atomic.Int64  // time (ticks) of the last progress of a suspected busy upstream; 0: not suspected
-	unheard  atomic.Bool   // silent for so long that calls are retried elsewhere
+	suspect  atomic.Bool   // even a successful call must report its outcome
+	returned atomic.Int64  // when the upstream last came up from down, in ticks; 0 if never
+	silent   atomic.Bool   // the upstream is down and will not respond to its running calls
+	quiet    atomic.Int64  // last progress of a suspected busy upstream, in ticks; 0 if not suspected
+	unheard  atomic.Bool   // the upstream has been silent for so long that calls are retried elsewhere
 
 	Wake wake.Waker // wakes an engine that is down or asleep
 
@@ -155,9 +155,9 @@ type healthFacts struct {
 	machine  liveness
 	stalled  bool      // no progress; see stall.go
 	changed  time.Time // when the state last changed
-	downs    uint64    // how many times it went down or stalled
+	downs    uint64    // how many times the upstream went down or stalled
 	probedAt time.Time
-	check    *LastCheck // immutable once set, like failure
+	check    *LastCheck // check and failure point to immutable values
 	failure  *LastFailure
 }
 

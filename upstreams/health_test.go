@@ -28,9 +28,8 @@ type machines struct {
 //   - "!" is a refused probe.
 //   - "~" is a probe that times out while calls run, and "=" is one that times out while response
 //     bytes arrive.
-//   - A letter is the outcome of a call: o ok, t timeout, u unreachable, b bad
-//     response, f refused, r rejected, g client gone. In upper case it is the
-//     outcome of a half-open trial.
+//   - A letter is the outcome of a call: o ok, t timeout, u unreachable, b bad response, f refused,
+//     r rejected, g client gone. In upper case it is the outcome of a half-open trial.
 //   - A number lets that many seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
@@ -115,8 +114,9 @@ func TestHealth(t *testing.T) {
 
 // play plays one word of a script and reports whether the word demands a generation probe. A letter
 // may be followed by @KEY and then /BODY, which name the source of the call. If they are missing,
-// each call comes from a different client. "p" is a generation probe, and "P" a generation probe
-// that is the trial. The result follows the letter: + ok, - failed, 0 rejected, ~ refused.
+// each call counts as coming from a different client. "p" is a generation probe, and "P" is a
+// generation probe as the trial. The result follows the letter: + ok, - failed, 0 rejected, ~
+// refused.
 func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
@@ -152,12 +152,12 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 	return false
 }
 
-// played counts words, so that each word can have a different client.
+// played counts the words, to give each one a different client.
 var played int
 
 // TestBreakerEvidence checks that five failures open the breaker directly only if they are
-// independent of each other. Otherwise generation probes decide. asks is the number of generation
-// probes.
+// independent of each other. Otherwise generation probes decide. The field asks is the number of
+// generation probes.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string

@@ -28,17 +28,18 @@ const (
 	guardRoom       = "room"       // waking calls that wait for a slot
 )
 
+// unguarded does not catch panics.
 type unguarded struct{ http1.Unguarded }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 
 // hooks holds the callbacks and the log that an upstream's parts share.
 type hooks struct {
-	log   *zap.Logger // includes the upstream's name
+	log   *zap.Logger // every entry includes the upstream's name
 	guard Guard
 	room  func() // wakes calls that wait for a slot; a part's lock may be held
 	found func() // called when the engine's model list changes; a part's lock may be held
-	// account returns the slot account of the fleet, which is exact, or nil without a fleet.
+	// account returns the fleet's exact slot account, or nil if there is no fleet.
 	account func() SlotAccount
 }
 
@@ -51,6 +52,7 @@ func At(t time.Time) Moment { return instant.Of(t) }
 
 func ticks(t time.Time) int64 { return int64(At(t)) }
 
+// age returns the seconds since at, or -1 if at is zero.
 func age(at, now time.Time) float64 {
 	if at.IsZero() {
 		return -1

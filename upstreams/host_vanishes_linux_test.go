@@ -21,8 +21,8 @@ import (
 type busyEngine struct {
 	up    *Upstream
 	conns []*net.TCPConn // the engine's ends of the connections
-	end   func()         // lets the engine complete every response
-	lost  chan error     // failure of each call, or nil if its response was complete
+	end   func()         // makes the engine complete every response
+	lost  chan error     // receives the error of each call, or nil if the response was complete
 
 	listener *net.TCPListener
 }
@@ -117,7 +117,7 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes checks that the edge notices that a host has vanished although the host has
+// TestHostVanishes checks that the edge notices that a host has vanished even if the host
 // acknowledged all data. Only failed connects and unanswered keep-alive probes can show this. The
 // kernel alone would notice after 35 s.
 func TestHostVanishes(t *testing.T) {

@@ -20,16 +20,16 @@ type Lease struct {
 	pool      Pool
 	holder    uint8 // see slots.holders
 	up        *Upstream
-	model     *ServedModel     // nil: no particular model
-	place     *residency.Model // the model whose turn the call has entered; nil: the upstream has no turns
+	model     *ServedModel     // nil if the lease is for no particular model
+	place     *residency.Model // the turn that the call has entered; nil if the upstream has no turns
 	prompt    Prompt
-	weight    int64         // the call's tokens in the upstream's load
-	unread    int64         // prompt tokens not read yet; 0 after the first token
-	uncached  int64         // unread, as counted in the upstream's load
-	reading   time.Duration // prefill time; 0: not measured
+	weight    int64         // the call's uncached tokens, as counted in the upstream's load
+	unread    int64         // prompt tokens, cached or not, until the first token; then 0
+	uncached  int64         // like unread, but only the uncached tokens
+	reading   time.Duration // prefill time; 0 if not measured
 	met       met
 	needs     Features
-	doubt     *Doubt         // settled when the call ends; nil: none
+	doubt     *Doubt         // settled when the call ends; may be nil
 	loading   bool           // the model may still be loading
 	buffers   bool           // see Buffers
 	exchange  http1.Exchange // embedded by value to save an allocation
@@ -47,11 +47,11 @@ type Prompt struct {
 	Tokens   int // estimate
 	Uncached int // estimate of the tokens that the engine must read
 	// Age is the age of this prompt's cached tokens: the number of blocks that the engine has
-	// cached since it read them. Only the router interprets the value. It reads Age back with
-	// Lease.Prompt.
+	// cached since it read them. Only the router interprets the value. The router reads Age back
+	// with Lease.Prompt.
 	Age int
 	// Stays is true if the engine caches only prompt tokens of this conversation. Such a call
-	// benefits more from this engine than the calls of other edges do.
+	// benefits more from this engine than calls from other edges do.
 	Stays bool
 }
 
@@ -85,7 +85,7 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // Retire may have seen the slot, so release it as Release does
+	if u.State() == StateRetiring { // Retire may rely on this slot's release to remove the upstream
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
@@ -199,8 +199,8 @@ func (l *Lease) FirstToken(ttft time.Duration) {
 // Prompt returns the prompt passed at acquisition.
 func (l *Lease) Prompt() Prompt { return l.prompt }
 
-// Ahead returns how many prompt tokens the engine still had to read when the call was sent,
-// excluding this call's prompt.
+// Ahead returns how many prompt tokens the engine still had to read when the call was sent, not
+// counting this call's prompt.
 func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
 
 // Counted records the prompt tokens and cached tokens that the engine reported. Call it before
@@ -225,8 +225,8 @@ func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
-// callsAt estimates the number of calls at the engine: the calls of this edge, those of the fleet,
-// and the average of others.
+// callsAt estimates the number of calls at the engine: calls from this edge, from the fleet, and
+// the average number from other clients.
 func callsAt(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.others(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
@@ -272,7 +272,7 @@ func (l *Lease) passLongTrial() {
 }
 
 // FailedFor sets the source of a failure. Call it before Release. If no source is set, the failure
-// counts as one of a call without a key.
+// counts as that of a call without a key.
 func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
 // Release frees the slot, records the outcome and wakes calls that wait for a slot. Call it exactly
@@ -301,7 +301,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		by = *l.failedFor
 	}
 	passedOn := false
-	defer func() { // even if book panics
+	defer func() { // release the slot even if book panics
 		if !passedOn {
 			l.up.set.freeSlot(l.up, l.pool)
 		}

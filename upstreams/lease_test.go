@@ -50,14 +50,14 @@ func (u *Upstream) bring(s State) {
 	u.Health.publish("test", time.Now())
 }
 
-// recognised replaces the detected engine, as if a probe had found it.
+// recognised sets the detected engine, as if a probe had found it.
 func (u *Upstream) recognised(p *engine.Profile) {
 	u.engine.Store(p)
 	u.slots.recognise(p)
 	u.Models.recognise(p)
 }
 
-// failFor acquires a lease for the client with the given number and fails it.
+// failFor acquires a lease for client number client and releases it with the outcome o.
 func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	t.Helper()
 	key := "client" + strconv.Itoa(client)
@@ -219,7 +219,7 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	if got.Load() != 1 || u.EligibleIn(StateUp, At(later)) {
 		t.Fatalf("%d trials, want 1 and then none", got.Load())
 	}
-	trial.Load().Release(OutcomeClientGone) // decides nothing
+	trial.Load().Release(OutcomeClientGone) // this outcome is inconclusive
 	l, ok := u.TryLease("", PoolText, 0, later)
 	if !ok || u.Breaker.Position(later) != BreakerHalfOpen {
 		t.Fatal("no second trial")
@@ -274,11 +274,12 @@ func TestTrialEndsWell(t *testing.T) {
 				break
 			}
 		}
-		trial(8 * coolDown).Release(OutcomeOK) // the engine only seemed to work
+		trial(8 * coolDown).Release(OutcomeOK) // the trial succeeds, but the next call fails
 	})
 }
 
-// TestTrialIsGivenBackWhenFull checks that a full upstream does not consume the trial.
+// TestTrialIsGivenBackWhenFull checks that a call that finds the upstream full does not use up the
+// trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())
@@ -321,9 +322,9 @@ func TestStatesAndLeases(t *testing.T) {
 	}
 }
 
-// TestSlotIsGivenBackWhenRetiredInBetween retires an upstream while a lease is being acquired, step
-// by step. Retire sees the slot and leaves the connections open. Once the slot is released, the
-// connections are closed, and the next trial may pass.
+// TestSlotIsGivenBackWhenRetiredInBetween retires an upstream while a lease is being acquired.
+// Retire sees the slot and leaves the connections open. When the slot is released, the connections
+// are closed and the next trial is admitted.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

@@ -9,18 +9,18 @@ import (
 
 // Load is a snapshot of one pool's load at an upstream.
 type Load struct {
-	Active int     // this edge's leases (exact) plus Elsewhere; in all pools if they share the limit
-	Taken  int     // occupied slots: Active, or Limit if busy; includes Elsewhere only without an account
+	Active int     // this edge's leases plus Elsewhere, summed over all pools if they share the limit
+	Taken  int     // occupied slots: Active, or Limit if busy; with a SlotAccount, without Elsewhere
 	Others int     // requests of the engine's other clients, from its last fresh report
 	Usual  float64 // average of Others over othersTime, used for routing
 	// Elsewhere is the number of calls that the fleet's other edges have reported.
 	Elsewhere int
 	Limit     int     // slots minus ghosts
 	Places    int     // calls that run concurrently: Limit, or fewer if the engine queues calls
-	Tokens    int64   // prompt tokens of this edge's leases, without those probably cached
+	Tokens    int64   // prompt tokens of this edge's leases, except those probably cached
 	Unread    int64   // prompt tokens of calls without a first token
 	Reading   float64 // estimated seconds since the engine started to read the oldest of these prompts
-	Penalty   float64 // recent failures and the slow start after a return, in calls
+	Penalty   float64 // load for recent failures and the slow start, in calls
 	Share     float64 // weight of one call: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
 }
@@ -63,8 +63,8 @@ type decaying struct {
 // halfLife is chosen so that a failure weighs as much as a call of a few seconds.
 const halfLife = 5 * time.Second
 
-// penaltyMax bounds the penalty, in calls. After an outage under load, a higher penalty would keep
-// calls away from a recovered upstream for a minute.
+// penaltyMax is the maximum penalty, in calls. After an outage under load, a higher penalty would
+// keep calls away from a recovered upstream for a minute.
 const penaltyMax = 64
 
 // A penalty older than decayed is below 0.002 calls and counts as zero.
@@ -96,8 +96,8 @@ func (p *penalty) charge(now Moment) {
 func (p *penalty) clear() { p.newest.Store(nil) }
 
 // After an upstream comes up from down, a quarter of its slots count as taken. This share falls to
-// zero over slowStartTime, so that the upstream's part of the calls grows gradually. The limit is
-// unaffected, so a route's only upstream can be used in full.
+// zero over slowStartTime, so the upstream gets gradually more calls. The limit is unaffected, so a
+// route's only upstream can be used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -111,7 +111,7 @@ func slowStart(since int64, limit int) float64 {
 // Work is the work of one or more edges at an upstream.
 type Work struct {
 	InFlight [poolCount]int // calls by pool
-	Down     bool           // an edge reports the upstream as down
+	Down     bool           // at least one of the edges reports the upstream as down
 }
 
 // Here is the work of this edge at an upstream.
@@ -119,8 +119,8 @@ type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent to the upstream since it joined the fleet,
-	// except calls that continue a conversation at the upstream.
+	// Placed counts the calls that this edge has sent to the upstream since joining the fleet. It
+	// excludes calls whose conversation already had turns at the upstream.
 	Placed int64
 }
 
@@ -145,13 +145,13 @@ func (s *Set) Here(dst []Here) []Here {
 type Elsewhere struct {
 	Edges int // live edges, including this one
 	Works map[ID]Work
-	// Placed is Here.Placed by upstream, at the time of the report.
+	// Placed contains this edge's Here.Placed for each upstream, as of the report.
 	Placed map[ID]int64
 }
 
-// Share makes every upstream count the work of other edges and enforce a common limit with them. If
-// another edge newly reports that an upstream is down, Share probes the upstream immediately. Only
-// probes of this edge can take the upstream down.
+// Share makes every upstream count the work of other edges, so that all edges enforce a common
+// limit. If another edge newly reports that an upstream is down, Share probes the upstream
+// immediately. Only probes of this edge can take the upstream down.
 func (s *Set) Share(e *Elsewhere) {
 	for _, u := range s.All() {
 		v := &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
@@ -165,8 +165,8 @@ func (s *Set) Share(e *Elsewhere) {
 	}
 }
 
-// Divide undoes Share: it divides each limit among the given number of edges, and this edge uses
-// one part.
+// Divide undoes Share: it divides each limit by the given number of edges, and this edge uses one
+// part.
 func (s *Set) Divide(edges int) {
 	for _, u := range s.All() {
 		u.slots.setElsewhere(nil, edges)
@@ -217,10 +217,10 @@ type SlotAccount interface {
 
 // fleetSlots holds the part of an upstream's slot state that depends on other edges.
 type fleetSlots struct {
-	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge uses its part of the slots
-	edges     atomic.Int64              // edges that divide the slots; 0: as configured
+	elsewhere atomic.Pointer[elsewhere] // nil if unknown; then each edge uses a part of the slots
+	edges     atomic.Int64              // number of edges that share the slots; 0 means as configured
 	placed    atomic.Int64              // see Here.Placed
-	drawn     atomic.Int64              // slots that the account counts
+	drawn     atomic.Int64              // number of slots acquired from the account
 	account   atomic.Pointer[SlotAccount]
 }
 
@@ -248,8 +248,8 @@ func (f *fleetSlots) giveBack() {
 	}
 }
 
-// setElsewhere stores the reported work of other edges. If v is nil, it stores how many edges
-// divide the slots. It returns the previous work.
+// setElsewhere stores the reported work of other edges. If v is nil, it stores how many edges share
+// the slots. It returns the previous work.
 func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	before = s.fleet.elsewhere.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
@@ -260,10 +260,10 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts returns the number of edges that divide the slots. If the work of the other edges is known
-// or an account counts the slots, it returns 1. Each edge may then use all slots that the others
-// leave free. Otherwise the number of live edges takes precedence over the configured number. The
-// caller holds mu.
+// parts returns the number of edges that share the slots. If the work of the other edges is known
+// or an account counts the slots, it returns 1, because each edge may then use all slots that the
+// other edges leave free. Otherwise it returns the number of live edges or, if that is unknown, the
+// configured number. The caller holds mu.
 func (s *slots) parts(l Limits, configured int) int {
 	if l.Exact || s.fleet.elsewhere.Load() != nil {
 		return 1
@@ -271,7 +271,7 @@ func (s *slots) parts(l Limits, configured int) int {
 	return cmp.Or(int(s.fleet.edges.Load()), configured)
 }
 
-// weigh adds the work of other edges to a load.
+// weigh adds the work of other edges to the load l.
 func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
 	if v == nil {
 		return
@@ -281,7 +281,7 @@ func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
 	if !c.Exact {
 		l.Taken = l.Active
 	}
-	// Until the next report, assume that each other edge sends as many calls as this edge does,
-	// because all edges see the same numbers.
+	// All edges see the same numbers. Until the next report, assume that each of the other edges
+	// sends as many calls as this edge.
 	l.Usual += float64(placed-v.placed) * float64(v.edges-1)
 }

@@ -31,9 +31,9 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet checks that an edge in a fleet uses only its share of the slots, whatever the
-// source of the slot count is. It compares the load with all slots, because the load includes the
-// calls of the other edges.
+// TestSlotsOfAFleet checks that an edge in a fleet uses only its share of the slots, regardless of
+// where the slot count comes from. The load is relative to all slots, because it includes the calls
+// of the other edges.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -64,7 +64,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 }
 
 // TestSlotsByTheEdgesSeen checks that an edge may use all slots while the edges share their load.
-// When sharing ends, the edge's part depends on the number of edges that it has seen and not on the
+// When sharing ends, the edge's part depends on how many edges it has seen, rather than on the
 // configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
@@ -110,8 +110,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// TestUsualOthers checks that from the first report on, a pick uses the average work of other
-// clients over time, regardless of how often reports arrive.
+// TestUsualOthers checks that picks use the average work of other clients over time. The average
+// does not depend on how often reports arrive.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -144,8 +144,8 @@ func TestUsualOthers(t *testing.T) {
 	}
 }
 
-// TestOthers checks that the work of other clients is the engine's work minus this edge's work,
-// while the report is fresh.
+// TestOthers checks that the work of other clients is the reported work minus this edge's work, as
+// long as the report is fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -190,7 +190,7 @@ func TestPenalty(t *testing.T) {
 	}
 	near(0, penaltyMax)
 	u.bring(StateDown)
-	u.bring(StateUp) // after the outage only the slow start remains
+	u.bring(StateUp) // after the outage, only the slow start counts
 	now = time.Now()
 	near(0, 8*slowStartShare)
 	near(slowStartTime/2, 8*slowStartShare/2)
@@ -214,8 +214,8 @@ func TestOutcomesAndPenalty(t *testing.T) {
 	}
 }
 
-// TestGhosts plays reports that include calls abandoned during their prefill, and work that the
-// edge's calls do not explain.
+// TestGhosts plays reports that include abandoned calls, and work that does not come from this
+// edge's calls.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
@@ -288,8 +288,8 @@ func TestPlacesSeen(t *testing.T) {
 	}
 }
 
-// TestPlacesWeigh checks that places affect the load but are not a limit, because the engine
-// accepts more calls. Places also apply to a shared pool, and expire with the reports.
+// TestPlacesWeigh checks that the observed places affect the load but not the limit, because the
+// engine accepts more calls. They also apply to a shared pool, and expire with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -341,7 +341,7 @@ func TestGhostsDerate(t *testing.T) {
 	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Error("the ghost's slot was given away")
 	}
-	u.book(nil, 0, now.Add(time.Minute)) // without reports nothing counts against the engine
+	u.book(nil, 0, now.Add(time.Minute)) // once the reports have expired, no ghosts are subtracted
 	if got := u.Load(PoolText, now.Add(time.Minute)).Limit; got != 2 {
 		t.Errorf("limit %d after the report aged out", got)
 	}
@@ -424,9 +424,9 @@ func TestSpeedometer(t *testing.T) {
 	}
 }
 
-// TestSpeedometerFixedStart checks that the fixed time before a first token does not count as
-// slowness. Two engines read equally fast, but one of them receives only short prompts. Fewer than
-// ten long prompts do not reveal a speed. Enough prompts of equal length do.
+// TestSpeedometerFixedStart checks that the fixed time before a first token does not make an engine
+// look slow. Two engines read equally fast, but one of them receives only short prompts. Fewer than
+// ten long prompts do not yield a speed. Enough prompts of equal length do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -443,8 +443,8 @@ func TestSpeedometerFixedStart(t *testing.T) {
 		prompts       int
 		tokens        []int64
 		known         bool
-		slow, fast    float64 // bounds of the seconds per token
-		least, almost float64 // bounds of the seconds that a start takes
+		slow, fast    float64 // bounds for the seconds per token
+		least, almost float64 // bounds for the fixed start time in seconds
 	}{
 		"short and long":          {40, []int64{50, 200, 8000, 30000}, true, 95e-6, 110e-6, 0.2, 0.32},
 		"few short, mostly long":  {40, []int64{600, 4000, 8000, 30000}, true, 95e-6, 125e-6, 0.15, 0.32},
@@ -467,9 +467,9 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// TestLeaseShowsSpeed checks that a lease reports the time since the previous first token, and how
-// many tokens the engine has read, as counted by the engine. A prompt that waited for a place does
-// not reveal the reading speed.
+// TestLeaseShowsSpeed checks that a lease reports the time since the previous first token and the
+// engine's count of the tokens that it read. A prompt that was queued at the engine does not reveal
+// the prefill speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -517,8 +517,8 @@ func TestLeaseShowsSpeed(t *testing.T) {
 }
 
 // TestLeaseBooksUncachedTokens checks that a lease counts the tokens that the engine has to read.
-// The engine's count corrects this number, and at the first token the lease stops counting it. The
-// bound for a stall uses the whole prompt.
+// The engine's count corrects this number. At the first token, the number becomes 0. The stall
+// bound uses the whole prompt.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestLogLevels checks that each upstream that goes out of service is logged as a warning, and that
-// its return is not.
+// TestLogLevels checks that a warning is logged when an upstream goes out of service, but not when
+// it returns.
 func TestLogLevels(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	s := newTestSet(t, Options{Log: zap.New(core)})

@@ -10,7 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// series holds the metrics of an upstream. The set's mutex guards the fields from set on.
+// series holds the metrics of an upstream. The set's mutex guards the field set and those after it.
 type series struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [fateCount]*metrics.Counter
@@ -18,7 +18,7 @@ type series struct {
 	wakes     [len(wakeResults)]*metrics.Counter
 
 	shown      atomic.Pointer[metrics.Set] // same as set, for code without the mutex
-	set        *metrics.Set                // nil: removed
+	set        *metrics.Set                // nil once removed
 	registered bool
 }
 
@@ -26,7 +26,7 @@ var wakeResults = [...]string{"asked", "failed"}
 
 const wakeAsked, wakeFailed = 0, 1
 
-// count adds the fates of abandoned calls to the counters.
+// count adds fates, the number of abandoned calls by fate, to the counters.
 func (s *series) count(fates [fateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)

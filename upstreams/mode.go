@@ -42,16 +42,16 @@ type modeSwitch struct {
 	mode atomic.Uint32
 
 	mu      sync.Mutex
-	changed time.Time // zero: never
+	changed time.Time // zero if never changed
 }
 
-// handover is the timer after which running calls should move away from an upstream that gets no
-// new calls. Calls that no other upstream can take stay where they are.
+// handover is the timer for an upstream that gets no new calls. When it fires, running calls should
+// move to other upstreams. Calls that no other upstream can take stay where they are.
 type handover struct {
 	due atomic.Bool
 
 	mu    sync.Mutex
-	timer *time.Timer // nil: the upstream gets calls
+	timer *time.Timer // nil while the upstream gets calls
 }
 
 func (h *handover) start(after time.Duration, hooks *hooks) {
@@ -80,7 +80,7 @@ func (h *handover) stop() {
 }
 
 // HandsOver reports whether an upstream's calls should move to another upstream. This is the case
-// when the drain time of a drained or removed upstream is over.
+// once the drain time of a drained or removed upstream is over.
 func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
 
 // reviewHandover starts or stops the drain time after a change of the mode or configuration.
@@ -123,7 +123,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.room()
 	if before == ModeMaintenance {
-		u.Health.distrust() // the old health state is stale, so a single failed probe takes the upstream down
+		u.Health.distrust() // the health state is stale, so a single failed probe must take the upstream down
 		u.probing.kick()
 	}
 }

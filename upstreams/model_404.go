@@ -7,10 +7,10 @@ import (
 )
 
 // If an engine answers 404 for a listed model, the model's target immediately goes out of service.
-// The engine's model list decides when the model is back. The prober rereads the list immediately,
-// because a router that is swapping models soon lists the model again. If a model keeps alternating
-// between listed and 404, each outage lasts longer. Otherwise, a wrong list would cost a call every
-// tenth of a second.
+// The model returns when the engine's model list contains it again. The prober rereads the list
+// immediately, because a router that swaps models soon lists the model again. If a model alternates
+// between listed and 404, each outage lasts longer than the one before. Otherwise, a wrong list
+// would fail a call every tenth of a second.
 //
 // No single client can take a target out of service, because engines echo client input in their
 // errors. Two independent 404s are needed if a list has shown the model after a 404, or if no list
@@ -19,12 +19,12 @@ import (
 const (
 	// missingUnlisted is the duration of an outage if the list cannot end it.
 	missingUnlisted = 30 * time.Second
-	// missingAgain is the duration of an outage after the second 404 for a listed model. Each later
-	// 404 doubles the duration, up to missingAgainMax. These durations are short, because a 404 may
+	// missingAgain is how long a listed model stays out after its second 404. Each later 404
+	// doubles the duration, up to missingAgainMax. These durations are short, because a 404 may
 	// concern only one client's request.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
-	// If no 404 occurs for flapsForgotten, the next 404 counts as the first again.
+	// If no 404 occurs during flapsForgotten, the next 404 counts as the first one again.
 	flapsForgotten = 2 * time.Minute
 	// missingSources is the number of independent 404s that outweigh the model list.
 	missingSources = 2
@@ -32,7 +32,7 @@ const (
 	missingReread = 30 * time.Second
 )
 
-// missingModel is the newest 404 of one served name.
+// missingModel describes the newest 404 for one served name.
 type missingModel struct {
 	at   time.Time
 	hold time.Duration // the list cannot end the outage before this time has passed
@@ -67,7 +67,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	r.by.add(f, now)
 	g, away := v.missing[f.Served]
 	leaves := away || r.confirmed(f) || r.count == 0 && v.list.Names(v.profile, f.Served)
-	if leaves && !away { // if already away, the request was sent before the first 404
+	if leaves && !away { // if the model is already away, the request was sent before the first 404
 		if r.count > 0 {
 			g.hold = min(missingAgainMax, missingAgain<<min(r.count-1, 8))
 		}
@@ -86,7 +86,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	}
 }
 
-// lately reports whether any model's 404 is so recent that the model may be back soon.
+// lately reports whether any 404 is recent enough that its model may be back soon.
 func (m missingModels) lately(now time.Time) bool {
 	for _, g := range m {
 		if now.Sub(g.at) < missingReread {

@@ -23,7 +23,7 @@ func TestModelGone(t *testing.T) {
 	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
-	u.Models.setList(list, begun) // a list that was read before the 404 proves nothing
+	u.Models.setList(list, begun) // a list read before the 404 does not bring the model back
 	if serves(t, u, "m") {
 		t.Error("an older reading brought it back")
 	}
@@ -36,7 +36,7 @@ func TestModelGone(t *testing.T) {
 		t.Error("a newer reading did not bring it back")
 	}
 
-	u.recognised(mustProfile(t, "whisper")) // lists nothing, so the model is tried again later
+	u.recognised(mustProfile(t, "whisper")) // whisper lists no models, so the model is tried again later
 	u.ModelGone(FailureSource{Served: "w"})
 	if !serves(t, u, "w") {
 		t.Error("one call alone took away what no list can bring back")
@@ -53,8 +53,8 @@ func TestModelGone(t *testing.T) {
 }
 
 // TestModelGoneIsCheckedAtOnce checks that the edge reads the list immediately after a 404 for a
-// model that the engine still lists. Each later 404 takes the model out for longer, up to a bound.
-// Every loss and every return is logged once.
+// model that the engine still lists. Each later 404 takes the model out for longer, up to a limit.
+// Each loss and each return is logged once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -73,7 +73,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 			}
 			gone := time.Now()
 			u.ModelGone(FailureSource{Served: "m"})
-			u.ModelGone(FailureSource{Served: "m"}) // from a call that was already running, so it is the same loss
+			u.ModelGone(FailureSource{Served: "m"}) // from a call that was already running, so no second loss is logged
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
@@ -105,8 +105,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// TestModelGoneByOneClient checks that 404s for a single client or body take a listed model out
-// only once before the list is read again.
+// TestModelGoneByOneClient checks that 404s for a single client or a single body take a listed
+// model out only once.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -141,7 +141,7 @@ func TestModelGoneByOneClient(t *testing.T) {
 }
 
 // TestModelGoneForGood checks that a model stays out while the engine does not list it, and returns
-// soon after it is listed again.
+// soon after the engine lists it again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}

@@ -13,19 +13,20 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// ServedModels tracks the models of an upstream, from its engine's list and from 404s.
+// ServedModels tracks which models an upstream serves, based on the engine's model list and on
+// 404s.
 type ServedModels struct {
 	view   atomic.Pointer[modelView]
 	places residency.Places // turns of an engine that keeps few models in memory
 	up     *Upstream
 
 	mu       sync.Mutex
-	expected []string // served names that routes send here
+	expected []string // served names that routes request from this upstream
 	entries  map[string]*ServedModel
 	flaps    map[string]flaps // by served name
 	found    engine.Listing   // models that the list publishes
 	lists    bool             // the list determines the published models
-	turn     *time.Timer      // calls turnsChange; nil: not used yet
+	turn     *time.Timer      // calls turnsChange; nil until first used
 
 	hooks *hooks
 }
@@ -37,8 +38,8 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 	s.places.Configure(st.spec.Residents)
 }
 
-// awaitTurn schedules a wake-up of waiting calls for the next change of turns. It is called when a
-// call ends or begins to wait.
+// awaitTurn schedules a wake-up of waiting calls for the next change of turns. It must be called
+// when a call ends or begins to wait.
 func (s *ServedModels) awaitTurn(now time.Time) {
 	if s.places.Gate() == nil {
 		return
@@ -73,7 +74,7 @@ func (s *ServedModels) turnsChange() {
 // modelView holds the facts that determine which models are served. It is immutable.
 type modelView struct {
 	profile *engine.Profile
-	list    *engine.ModelList // nil: the engine lists no models
+	list    *engine.ModelList // nil if the engine lists no models
 	listed  time.Time         // when the edge started to read the list
 	missing missingModels
 }
@@ -92,18 +93,17 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 	return m.Loaded, m.LoadedKnown
 }
 
-// ServedModel is one served name at one upstream. The upstream keeps it current, so that routing
-// reads an atomic instead of looking up the name. It lives as long as the upstream, and is safe for
-// concurrent use.
+// ServedModel is one served name at one upstream. The upstream keeps it up to date, so routing can
+// read atomics instead of looking up the name. A ServedModel is safe for concurrent use.
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes
 	lacking     lacking
 	unavailable atomic.Bool
-	context     atomic.Int64                    // 0: not reported
-	place       atomic.Pointer[residency.Model] // nil: the model needs no turn
-	answered    atomic.Int64                    // when a call last found the model loaded, Unix nanoseconds
-	away        atomic.Bool                     // an adapter that is probably not loaded
+	context     atomic.Int64                    // in tokens; 0 if not reported
+	place       atomic.Pointer[residency.Model] // nil if the model needs no turn
+	answered    atomic.Int64                    // when a call last found the model loaded, in Unix nanoseconds
+	away        atomic.Bool                     // the model is an adapter that is probably not loaded
 	served      string
 	used        time.Time // when the engine last reported this adapter in use; guarded by all.mu
 	all         *ServedModels
@@ -119,16 +119,15 @@ func (m *ServedModel) Context() int { return int(m.context.Load()) }
 // few recent measurements.
 func (m *ServedModel) Speed(v *Speed, now Moment) bool { return m.speed.read(v, now) }
 
-// An upstream that must first load the model counts as busier: coldPenalty times its places are
-// added to its load. As long as an upstream with the loaded model has a free slot, a call completes
-// sooner there.
+// If an upstream must first load the model, coldPenalty times its places is added to its load. A
+// call completes sooner at an upstream that has the model loaded and a slot free.
 const coldPenalty = 2
 
 // awayPenalty, in calls, is added to the load of an upstream that must first load an adapter.
 const awayPenalty = 1
 
-// setAdapters estimates which adapters the engine has loaded: as many of the most recently used
-// ones as fit. If the list does not publish models, no adapter counts as away.
+// setAdapters estimates which adapters the engine has loaded. It assumes the most recently used
+// adapters, as many as fit. If the list does not publish models, no adapter counts as away.
 func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +188,7 @@ func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	if p == nil {
 		return nil
 	}
-	if p.Wait(now) { // the call looked for a slot before it was registered
+	if p.Wait(now) { // the registration has just admitted the model, so the calls should look for a slot again
 		m.all.hooks.room()
 	}
 	m.all.awaitTurn(now)
@@ -240,8 +239,8 @@ func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	return ok
 }
 
-// Loading reports whether the engine seems to be loading a model, judging by the turns. An engine
-// that loads a model may not respond at all.
+// Loading reports whether, according to the turns, the engine is probably loading a model. While an
+// engine loads a model, it may not respond at all.
 func (s *ServedModels) Loading() bool {
 	g := s.places.Gate()
 	return g != nil && g.Loading()
@@ -269,7 +268,7 @@ func (m *ServedModel) setPlace() {
 }
 
 // Entry returns the entry for a served name. The entry stays the same as long as the configuration
-// expects the name here. The caller passes only expected names, so the map is bounded.
+// expects the name at this upstream. The caller passes only expected names, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +311,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.setPlaces(s.places.Configure, st.spec.Residents)
 	v := s.view.Load()
 	s.show(profile, v.list, v.listed, v.missing)
-	for served := range s.entries { // drop removed models, because an engine can list any number
+	for served := range s.entries { // drop removed models, because an engine may list any number of names
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
@@ -346,8 +345,8 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	}
 }
 
-// found returns the published models that the engine's lists have shown. ok is false until a list
-// has been read.
+// found returns the models to publish, derived from the engine's model list. ok is false until a
+// list has been read.
 func found(s *ServedModels) (models []config.Listed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +359,7 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told stores the engine's report of how many models it can keep loaded.
+// told stores how many models the engine reports that it can keep loaded.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ func TestServes(t *testing.T) {
 		{"vllm", "other", false},
 		{"vllm", "x", false},
 		{"vllm", "cold", false},
-		{"ollama", "x", true},          // the implicit tag
-		{"ollama", "cold", true},       // loaded by the first request
+		{"ollama", "x", true},          // the tag is implicit
+		{"ollama", "cold", true},       // the first request loads it
 		{"llamacpp", "anything", true}, // the engine ignores names
 		{"openai", "unlisted", true},   // the list may be incomplete
 	} {
@@ -37,8 +37,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesVanished checks that a list that may be incomplete removes a name only if an earlier
-// list contained it.
+// TestServesVanished checks that a missing name counts as gone from a possibly incomplete list only
+// if an earlier list contained the name.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -62,7 +62,7 @@ func TestModelFacts(t *testing.T) {
 	if u.Models.MaxContext("m") != 4096 || u.Models.MaxContext("n") != 0 {
 		t.Error("context", u.Models.MaxContext("m"))
 	}
-	u.recognised(mustProfile(t, "llamacpp")) // one model under any name
+	u.recognised(mustProfile(t, "llamacpp")) // serves one model under any name
 	if u.Models.MaxContext("n") != 4096 {
 		t.Error("context under another name", u.Models.MaxContext("n"))
 	}
@@ -78,9 +78,9 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand checks that an adapter that the engine has not used recently adds to the load,
-// as long as the engine reports which adapters are in use. The engine also reports how many
-// adapters it can use at a time.
+// TestAdaptersAtHand checks that an adapter adds to the load if the engine has not used it
+// recently. This requires that the engine reports which adapters are in use and how many it can use
+// at a time.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
@@ -126,7 +126,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	}
 }
 
-// TestEntriesAreBounded checks that no old entries remain if an engine lists different names with
+// TestEntriesAreBounded checks that old entries are dropped if an engine lists different names at
 // every probe.
 func TestEntriesAreBounded(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})

@@ -17,7 +17,8 @@ import (
 )
 
 // fleet simulates several edges in front of the same engines in virtual time. If the edges do not
-// share, they learn of each other only from the engines' reports, every two seconds.
+// report their calls to each other, they see each other's calls only in the engines' reports, every
+// two seconds.
 type fleet struct {
 	t       testing.TB
 	chance  *rand.Rand
@@ -26,19 +27,19 @@ type fleet struct {
 	engines []fleetEngine
 	edges   []*routing.Route
 	sets    []*upstreams.Set
-	board   map[*upstreams.Set][]upstreams.Here // last report of each edge; nil: the edges do not share
-	join    func(*upstreams.Set)                // makes an edge share
+	board   map[*upstreams.Set][]upstreams.Here // last report of each edge; nil if the edges do not report
+	join    func(*upstreams.Set)                // makes an edge share its reports
 	anyEdge bool                                // each call goes to a random edge
 
-	calls, misplaced int // misplaced: sent to a full engine while another had a free slot
-	refused          int // calls refused although an engine had a free slot
+	calls, misplaced int // misplaced counts calls sent to a full engine while another had a free slot
+	refused          int // calls refused while an engine had a free slot
 }
 
 type fleetEngine struct {
 	slots   int      // number of slots that the edges assume
 	places  int      // number of calls that run concurrently
 	inside  int      // number of running and waiting calls
-	waiting []func() // starts the waiting calls
+	waiting []func() // functions that start the waiting calls
 	calls   int
 }
 
@@ -107,10 +108,10 @@ func (f *fleet) addEdge(policy string) {
 	}
 }
 
-// fleetBoard is the interval between two reports of a sharing edge.
+// fleetBoard is the interval between two reports of an edge.
 const fleetBoard = 50 * time.Millisecond
 
-// share makes each edge report its calls to the others, each edge at a different time.
+// share makes the edges report their calls to each other. Each edge reports at a different time.
 func (f *fleet) share() {
 	f.board = map[*upstreams.Set][]upstreams.Here{}
 	var tell func(s *upstreams.Set)
@@ -221,7 +222,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	return at
 }
 
-// refuse counts a call that a sharing edge has refused.
+// refuse counts a call refused by an edge.
 func (f *fleet) refuse(err error) {
 	f.t.Helper()
 	if f.board == nil {
@@ -244,8 +245,8 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd checks that edges do not all send their calls to the engine that looked empty
-// in the newest report. A report is old when it arrives, so edges must not rely on it fully.
+// TestEdgesDoNotHerd checks that the edges do not all send their calls to the engine that looked
+// idle in the newest report.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int
@@ -265,7 +266,7 @@ func TestEdgesDoNotHerd(t *testing.T) {
 			f := newFleet(t, c.edges, 8, 32, 7)
 			f.anyEdge = c.anyEdge
 			f.arrivals(c.busy)
-			f.run(2 * time.Minute) // until the engines have reached the given load
+			f.run(2 * time.Minute) // lets the engines reach the given load
 			f.calls, f.misplaced = 0, 0
 			f.run(15 * time.Minute)
 			share := float64(f.misplaced) / float64(f.calls)
@@ -277,7 +278,7 @@ func TestEdgesDoNotHerd(t *testing.T) {
 	}
 }
 
-// TestEdgesShare checks that edges that report their calls to each other send few calls to a full
+// TestEdgesShare checks edges that report their calls to each other. They send few calls to a full
 // engine while another has a free slot (goals 10 and 14 of the fleet).
 func TestEdgesShare(t *testing.T) {
 	t.Parallel()
@@ -304,8 +305,9 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces checks an engine that runs fewer calls than assumed and reports a queue. It
-// receives no more calls than it can run. No call waits there while another engine has a free slot.
+// TestFewerPlaces checks an engine that runs fewer calls than the edges assume and reports a queue.
+// It receives no more calls than it can run, and no call waits there while another engine has a
+// free slot.
 func TestFewerPlaces(t *testing.T) {
 	for _, c := range []struct {
 		edges int
@@ -331,7 +333,7 @@ func TestFewerPlaces(t *testing.T) {
 	}
 }
 
-// TestOthersThatStay checks that lasting work of other clients counts in full.
+// TestOthersThatStay checks that the work of other clients counts in full if it lasts.
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream

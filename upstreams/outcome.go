@@ -5,12 +5,12 @@ import "time"
 // Outcome is the outcome of an attempt to send a call to an upstream.
 type Outcome uint8
 
-// Only Timeout, Unreachable and BadResponse count against the upstream.
+// Only OutcomeTimeout, OutcomeUnreachable and OutcomeBadResponse count against the upstream.
 const (
 	OutcomeOK          Outcome = iota
 	OutcomeClientGone          // the client disconnected
-	OutcomeTimeout             // a timeout of the edge, or a 504 of the engine
-	OutcomeUnreachable         // no connection, or closed before the first byte
+	OutcomeTimeout             // a timeout in the edge, or a 504 from the engine
+	OutcomeUnreachable         // no connection, or the connection closed before the first byte
 	OutcomeBadResponse         // a 5xx, or a malformed or truncated response
 	OutcomeRefused             // the engine is full: 429, 503 with Retry-After, Profile.Overload
 	OutcomeRejected            // the engine rejected the request: 400, 413, 422, Profile.ClientFault
@@ -36,18 +36,18 @@ func (o Outcome) Failed() bool {
 // FailureSource identifies the key and the request of a failed call. The breaker uses it as
 // evidence. It contains no request content: Body is a hash with a per-process seed.
 type FailureSource struct {
-	Key    string        // id of the client's key; empty: none
-	Body   uint64        // seeded hash of the request body; 0: unknown
-	Served string        // the model's name at the engine, for a generation probe
+	Key    string        // id of the client's key, or empty
+	Body   uint64        // seeded hash of the request body, or 0 if unknown
+	Served string        // the model's name at the engine, used for a generation probe
 	Kind   string        // the model's kind
 	Sent   bool          // the request was sent to the engine
-	Begun  bool          // the response had started, so a first token proves nothing
-	Limit  time.Duration // the call's timeout for its first token; 0: unknown
+	Begun  bool          // the response had begun, so a probe must check more than a first token
+	Limit  time.Duration // the call's timeout for its first token, or 0 if unknown
 }
 
-// independentOf reports whether two failures are independent evidence, which requires different
-// keys and different bodies. Calls without a key may all come from one client, so they count as the
-// same key.
+// independentOf reports whether two failures are independent evidence. This requires different keys
+// and different bodies. Calls without a key may all come from one client, so they count as the same
+// key.
 func (f FailureSource) independentOf(other FailureSource) bool {
 	return f.Key != other.Key && (f.Body == 0 || f.Body != other.Body)
 }

@@ -32,13 +32,13 @@ type Plan struct {
 type planned struct {
 	up        *Upstream
 	settings  *settings
-	transport *http1.Transport // nil: unchanged
+	transport *http1.Transport // nil if unchanged
 	added     bool
 }
 
 // Plan computes which upstreams a configuration keeps, changes and adds. models determines which
 // served names are expected at each upstream. engines are the user's profiles, in addition to the
-// bundled ones. Plan does not change the set, but it reads certificate files. It queries new
+// bundled ones. Plan does not change the set, but it reads certificate files. It runs new
 // discoveries in parallel, for at most 2 s. If a query fails, an upstream without an address serves
 // as a placeholder until the discovery succeeds.
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
@@ -120,8 +120,8 @@ func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *setti
 		item.up = p.set.newUpstream(id, st, base, e, profile)
 	}
 	st.transport.options.Hosts = item.up.client.hosts
-	// A retiring upstream also gets a new transport, because the old one may be closed by the time
-	// the upstream is revived.
+	// A retiring upstream also gets a new transport, because its old one may be closed before the
+	// upstream is revived.
 	if item.added || item.up.ending.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
 		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
@@ -176,9 +176,9 @@ func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 // Profiles returns the plan's engine profiles.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slots that an upstream will have after the commit, as far as they are known
-// now. If the configuration does not set the limits, the engine's report will replace these
-// numbers. For an upstream that is not in the plan, Limits returns the zero value.
+// Limits returns the slot limits that an upstream will have after the commit, as far as they are
+// known now. If the configuration does not set the limits, the engine's report later replaces them.
+// For an upstream that is not in the plan, Limits returns the zero value.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -191,7 +191,7 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	return u.slots.limitsWith(&st.spec, profile)
 }
 
-// Has reports whether the plan keeps or adds the upstream with this ID.
+// Has reports whether the plan contains the upstream with this ID.
 func (p *Plan) Has(id ID) bool {
 	return slices.ContainsFunc(p.items, func(item planned) bool { return item.up.identity.id == id })
 }
@@ -202,8 +202,9 @@ func (p *Plan) Added(u *Upstream) bool {
 	return ok && p.items[i].added
 }
 
-// Probe probes those of the given upstreams that the plan adds, once and in parallel, before the
-// commit. It returns when every probe has a verdict (see UnavailableReason) or ctx ends.
+// Probe must be called before the commit. It probes those of the given upstreams that the plan
+// adds, once and in parallel. It returns when every probe has a verdict (see UnavailableReason) or
+// ctx ends.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {

@@ -23,7 +23,8 @@ const (
 	// After listFailuresMax consecutive failures to read the model list, the previous list is stale
 	// and is discarded.
 	listFailuresMax = 3
-	// kickPause is the minimum interval before a probe that a failed call requests.
+	// kickPause is the minimum interval between the last probe and a probe requested by a failed
+	// call.
 	kickPause = 100 * time.Millisecond
 	// confirmPause is the pause after the first failed probe, and returnPause the pause after the
 	// first successful one.
@@ -38,13 +39,13 @@ const (
 )
 
 type probeSettings struct {
-	path       string // empty: the profile's path
+	path       string // if empty, the profile's path
 	interval   time.Duration
-	timeout    time.Duration // 0: the profile's timeout
+	timeout    time.Duration // if 0, the profile's timeout
 	fall, rise int
 }
 
-// Defaults of the configuration.
+// Defaults for the configuration.
 const (
 	defaultInterval = 2 * time.Second
 	defaultFall     = 3
@@ -65,9 +66,9 @@ type prober struct {
 	get http1.GetPage
 	// count reads the engine's counters, in parallel with the probes.
 	count http1.GetPage
-	// generate sends a generation probe, or is nil if there are none.
+	// generate sends a generation probe. It is nil if generation probes are off.
 	generate engine.Generate
-	refresh  func() // closes idle connections, because only a new connection shows that the engine still accepts
+	refresh  func() // closes idle connections, so that the next probe must connect
 	rand     func() float64
 	kicks    chan struct{}
 	ctx      context.Context // cancelled when the prober stops; also used by generation probes
@@ -76,12 +77,12 @@ type prober struct {
 	done     chan struct{}
 
 	ticks        int
-	engine       string // the configured engine to which known refers
+	engine       string // the configured engine when known was set
 	known        bool   // the engine was detected since it last came up
 	listFailures int
 	listsDue     bool
 	source       int    // index of the last load source that answered
-	reads        uint64 // response reads at the last verdict
+	reads        uint64 // number of response reads at the last verdict
 	backoff      time.Duration
 	rest         rest
 }
@@ -93,8 +94,8 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start starts probing immediately. The prober's goroutine ends soon after stop, and calls last
-// just before it ends.
+// start starts probing immediately. The prober's goroutine exits soon after stop is called. It
+// calls last just before it exits.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
@@ -201,19 +202,19 @@ func (p *prober) tick(ctx context.Context) {
 		health.Body = bytes.Clone(health.Body)
 		if r := p.reader(timeout); r.Asleep(ctx) {
 			good, err = false, errAsleep
-			u.Health.distrust() // the engine itself reports the failure
+			u.Health.distrust() // the engine itself has reported that it failed
 		}
 	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
 		health.Body = bytes.Clone(health.Body)
-		_ = p.recognise(ctx, s) // the named profile applies until a variant is detected
+		_ = p.recognise(ctx, s) // on error, the named profile applies
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	if good {
-		// While an expected model is missing, every probe reads the list. If the list determines
-		// the published models, every probe reads it regardless.
+		// Every probe reads the list while an expected model is missing, or if the list determines
+		// the published models.
 		missing := len(u.Models.unserved(s.expected)) > 0
 		if p.listsDue || missing || s.spec.Lists || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
@@ -302,8 +303,8 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	// therefore does not show that a busy engine works.
 	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.alone())
 	r := probeResult{good: good, flows: flows, working: working, status: status, err: err, took: took}
-	// An engine with a full accept queue leaves connects unanswered, like a host that disappeared.
-	// After a few more probes, the open connections show which of the two cases applies.
+	// An engine with a full accept queue does not answer connects, like a host that has
+	// disappeared. After a few more probes, the open connections show which of the two is the case.
 	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
 		r.lives = p.up.client.hosts.EndVanished() == 0
 	}
@@ -311,7 +312,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	if serves && m.state == StateDown && !p.up.Progress.Counts() {
 		p.up.Cache.Empty() // a restart is the usual cause, and no counters reveal it here
 	}
-	if !good && !serves { // another engine may come up here, or the same one may report more once it has loaded
+	if !good && !serves { // a different engine may come up here, or the same one may report more once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
@@ -388,8 +389,8 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
-// readCapacity reads how many requests the engine runs concurrently, and how many prompt tokens
-// they may contain. A failed read keeps the previous numbers.
+// readCapacity reads how many requests the engine runs concurrently, and how many prompt tokens fit
+// in its cache. If the read fails, the previous numbers stay.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {
@@ -424,9 +425,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	if load.Counts {
 		u.count(time.Now(), load.Progress)
 	}
-	// The engine counted its requests at some moment during the exchange. Taking the larger of the
-	// edge's counts, before and after the exchange, errs on the side of underestimating the work of
-	// others.
+	// The engine counted its requests at some moment during the exchange. The edge takes the larger
+	// of its counts before and after the exchange, to avoid overestimating the work of others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
@@ -449,11 +449,11 @@ const freshIntervals = 3
 
 type probing struct {
 	due   atomic.Int64  // time (ticks) of the next probe
-	first chan struct{} // closed by the first verdict
+	first chan struct{} // closed at the first verdict
 	once  sync.Once
 
 	mu     sync.Mutex
-	prober *prober // nil: not probed
+	prober *prober // nil if not probed
 }
 
 func (p *probing) current() *prober {

@@ -18,8 +18,8 @@ import (
 type playedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
-	other string        // page that every second read of /metrics returns, as if from another engine
-	code  int           // status of /health; 0: connection refused
+	other string        // page returned by every second read of /metrics, as if from another engine
+	code  int           // status of /health; 0 means connection refused
 	slow  time.Duration // delay of every response
 	load  time.Duration // delay of /metrics
 	well  time.Duration // delay of /health
@@ -159,8 +159,8 @@ func TestProbeSchedule(t *testing.T) {
 }
 
 // TestProbeFreezeAndReturn checks that a frozen engine is down after three probes have timed out,
-// in less than three intervals. While it is down, it is probed rarely. After a successful probe, it
-// is probed again soon.
+// in less than three intervals. While the engine is down, it is probed rarely. After a successful
+// probe, the next probe follows soon.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -195,8 +195,8 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 	})
 }
 
-// TestProbeOnPassiveEvidence checks that a single call that cannot reach the engine triggers a
-// probe immediately, and that the probe decides.
+// TestProbeOnPassiveEvidence checks that a single call that cannot reach the engine immediately
+// triggers a probe, whose result decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -216,8 +216,8 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 	})
 }
 
-// TestKicksAreOne checks that if twenty calls cannot reach the engine, only one additional probe is
-// sent.
+// TestKicksAreOne checks that twenty calls that cannot reach the engine trigger only one additional
+// probe.
 func TestKicksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -331,7 +331,7 @@ func TestProbeFindsVariant(t *testing.T) {
 	})
 }
 
-// TestProbeGenericServer checks that a server that has none of the known pages is up while it
+// TestProbeGenericServer checks that a server without any of the known pages is up as long as it
 // responds.
 func TestProbeGenericServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ type Report struct {
 // unexplained returns how many requests at the engine are not leases of this edge or its fleet.
 func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
 
-// judgedReport is a report with the conclusions from it. It is immutable.
+// judgedReport is a report with the conclusions drawn from it. It is immutable.
 type judgedReport struct {
 	Report
 	until  Moment  // when the report expires
@@ -51,20 +51,20 @@ func (r *judgedReport) average(before *judgedReport) {
 // reports holds an engine's reports and what the edge has concluded from them: others' work, ghosts
 // and places.
 type reports struct {
-	last atomic.Pointer[judgedReport] // nil: none yet
+	last atomic.Pointer[judgedReport] // nil until the first report
 
 	mu     sync.Mutex
 	ghosts ghostTracker
 	places placeTracker
 }
 
-// fate is the fate of an abandoned call's slot at its engine.
+// fate describes what happened to an abandoned call's slot at its engine.
 type fate uint8
 
 const (
 	fateFreed   fate = iota // the engine's running count decreased
 	fateHeld                // the running count did not decrease
-	fateUnknown             // the engine does not report it
+	fateUnknown             // the engine does not report its running calls
 	fateCount
 )
 
@@ -78,8 +78,8 @@ func (r *reports) abandon() {
 	r.mu.Unlock()
 }
 
-// beginReport must be called before a report is read. Calls that are abandoned later belong to the
-// next report.
+// beginReport must be called before a report is read. Calls abandoned after beginReport count for
+// the next report.
 func (r *reports) beginReport(now time.Time) (batch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *reports) beginReport(now time.Time) (batch int) {
 }
 
 // set stores a report, which stays fresh for freshFor. It returns the number of ghosts, the number
-// of requests that the engine runs concurrently (0: no limit was observed), and the fates of
+// of requests that the engine runs concurrently (0 if no limit was observed), and the fates of
 // abandoned calls. report is nil if the read failed.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
@@ -108,7 +108,7 @@ func (r *reports) set(
 	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: others}
 	judged.average(before)
 	r.last.Store(judged)
-	if !before.fresh(At(report.At)) { // the engine may have restarted meanwhile
+	if !before.fresh(At(report.At)) { // the engine may have restarted in between
 		r.places = placeTracker{}
 	}
 	r.places.judgeReport(report.Running, report.Waiting, report.At)
@@ -134,8 +134,8 @@ func (r *reports) queuesForOthers(since time.Time) bool {
 // disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
 // call of this edge was abandoned and two consecutive reports contain more unexplained requests
 // than before. Earlier work of other clients never counts as ghosts. New work of other clients may
-// count as ghosts while it lasts, but the number of ghosts never exceeds the number of abandoned
-// calls. The mutex in reports guards it.
+// be mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls. The
+// mutex in reports guards the tracker.
 type ghostTracker struct {
 	confirmed    int       // ghosts according to the last report
 	baseline     int       // unexplained requests before the first abandoned call
@@ -144,7 +144,7 @@ type ghostTracker struct {
 	since        time.Time // when the last calls were abandoned
 }
 
-// ghostLife is the time after the last abandoned call for which ghosts are suspected.
+// ghostLife is how long after the last abandoned call ghosts are suspected.
 const ghostLife = 10 * time.Minute
 
 func (g *ghostTracker) beginReport(now time.Time) (batch int) {
@@ -171,12 +171,13 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 }
 
 // placeTracker estimates how many requests an engine runs concurrently. An engine that runs R
-// requests while others wait has R places. It requires two consecutive reports, because a burst of
-// long prompts queues briefly even at an engine with free places. The mutex in reports guards it.
+// requests while others wait has R places. The estimate requires two consecutive reports, because a
+// burst of long prompts queues briefly even at an engine with free places. The mutex in reports
+// guards the tracker.
 type placeTracker struct {
-	now     int       // places in the last report; 0: unknown
-	lasting float64   // places in two consecutive reports; 0: none yet
-	queued  int       // running requests of the last report, if others waited
+	now     int       // places in the last report; 0 if unknown
+	lasting float64   // places in two consecutive reports; 0 if there is no estimate yet
+	queued  int       // running requests in the last report, if other requests waited
 	at      time.Time // time of the last report
 }
 

@@ -51,7 +51,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 			t.Error("there seems to be room out of turn")
 		}
 		pass(time.Second)
-		first.FirstToken(time.Second) // the duration of a load
+		first.FirstToken(time.Second) // includes the time to load the model
 		first.Release(OutcomeOK)
 		quit := b.Wait(time.Now())
 		if _, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
@@ -74,8 +74,8 @@ func TestLeaseTakesTurns(t *testing.T) {
 	})
 }
 
-// TestBeginWakesTheNext checks that the start of a call may make room for another model, and then
-// wakes the calls that wait for that model.
+// TestBeginWakesTheNext checks that a call that starts wakes the calls of another model if it makes
+// room for that model.
 func TestBeginWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -90,7 +90,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 		busy := []*Lease{lease("busy", true)}
 		lease("idle", true).Release(OutcomeOK)
 		quit := u.Models.Entry("waits").Wait(time.Now())
-		lease("waits", false) // the engine would unload the busy model for it
+		lease("waits", false) // the engine would have to unload the busy model
 		before := woken.Load()
 		busy = append(busy, lease("busy", true))
 		if woken.Load() == before {
@@ -132,8 +132,8 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 }
 
 // TestAnsweredIsLoaded checks that a model that has answered a call counts as loaded, even if an
-// older list says otherwise. If it did not, the edge would take any silence for a load until the
-// next list.
+// older list shows it as unloaded. Otherwise, the edge would mistake any silence for loading until
+// the next list.
 func TestAnsweredIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSet(t, Options{})
@@ -167,8 +167,8 @@ func TestAnsweredIsLoaded(t *testing.T) {
 	})
 }
 
-// TestColdLoadByTheList checks that if the engine lists the model as not loaded, a timeout does not
-// count as a failure, even if models take no turns.
+// TestColdLoadByTheList checks that a timeout does not count as a failure if the engine lists the
+// model as not loaded. Turns are not needed for this.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})

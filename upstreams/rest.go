@@ -6,9 +6,9 @@ import (
 )
 
 // The prober probes idle engines less often, because probing a thousand of them would cost the edge
-// more than their calls. An engine becomes idle when it has been up for restAfter with all its
-// models and without requests from any client. The first call ends the idle state: the check within
-// the next second requests a probe. A failed call requests a probe immediately (health.go).
+// more than their calls. An engine becomes idle when it has been up with all its models for
+// restAfter and has had no requests from any client. The first call ends the idle state: within a
+// second, a check requests a probe. A failed call requests a probe immediately (health.go).
 
 const (
 	// restAfter is how long an engine must be without requests to count as idle.
@@ -22,7 +22,7 @@ const (
 // resting.
 type rest struct {
 	since   time.Time   // when the engine last had requests, or was in doubt
-	work    uint64      // number of calls that had ended at that time
+	work    uint64      // number of calls that had ended when since was set
 	resting atomic.Bool // the next probe is delayed
 }
 
@@ -34,7 +34,7 @@ func restInterval(interval, idle time.Duration) time.Duration {
 	return max(interval, min(restFactor*interval, restIntervalMax))
 }
 
-// noteRest updates the idle time before a probe.
+// noteRest updates the idle time. It is called before each probe.
 func (p *prober) noteRest(now time.Time) {
 	u, work := p.up, endedCalls(p.up)
 	m, missing := u.Health.read().machine, u.Models.unserved(u.settings.Load().expected)
@@ -43,8 +43,8 @@ func (p *prober) noteRest(now time.Time) {
 	}
 }
 
-// interval returns the current probe interval. If the engine reports requests of others, the
-// interval stays short, because routing uses the reports.
+// interval returns the current probe interval. If the engine reports requests from other clients,
+// the interval stays short, because routing uses these reports.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {

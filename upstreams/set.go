@@ -35,11 +35,12 @@ type Options struct {
 	// LookupSRV returns the records of a name with `resolve: srv:NAME`. By default it uses the
 	// system's resolver.
 	LookupSRV func(ctx context.Context, name string) ([]*net.SRV, error)
-	// OnAddresses is called from a goroutine of the set when a discovery has found different
-	// endpoints. The caller should plan again.
+	// OnAddresses is called from a goroutine of the set when a discovery finds different endpoints.
+	// The owner of the set should then plan again.
 	OnAddresses func()
 	// OnModels is called from any goroutine when the model list of an upstream with published
-	// models changes. The caller should apply the configuration again. OnModels must not block.
+	// models changes. The owner of the set should then apply the configuration again. OnModels must
+	// not block.
 	OnModels func()
 	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
 	// default only this edge counts them.
@@ -52,8 +53,8 @@ type Options struct {
 	// DrainTime returns how long running calls may stay at an upstream that gets no new calls. By
 	// default they may stay forever.
 	DrainTime func() time.Duration
-	// OnRoom is called from any goroutine when an upstream may have started or stopped admitting
-	// calls because its health, breaker, mode, models or slots changed. Released leases call OnFree
+	// OnRoom is called from any goroutine when a change of the health, breaker, mode, models or
+	// slots may have made an upstream start or stop admitting calls. Released leases call OnFree
 	// instead. The upstream's lock may be held. OnRoom therefore must not block and may use only
 	// methods that routing uses.
 	OnRoom func(*Upstream)
@@ -119,8 +120,8 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Commit applies the plan: it replaces settings, adds new upstreams to the set and probes them
-// immediately. Upstreams that the plan omits remain until Retire.
+// Commit applies the plan: it replaces settings, adds new upstreams to the set and starts probing
+// them immediately. Upstreams that the plan omits remain until Retire.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 
 // enter adds a new or revived upstream to the set. The caller holds mu.
 func (s *Set) enter(u *Upstream) {
-	for _, other := range s.byID { // a label has one set of series, which belongs to the newest upstream
+	for _, other := range s.byID { // only the newest upstream with this label shows metrics
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
@@ -203,10 +204,10 @@ func (s *Set) dropMetrics(u *Upstream) {
 	}
 }
 
-// reprobe replaces the prober with one that has the current settings.
+// reprobe replaces the prober with a new one for the current settings.
 func (s *Set) reprobe(u *Upstream) {
 	transport, err := http1.NewTransport(u.settings.Load().transport.options.ForProbes())
-	if err != nil { // the same configuration made the main transport
+	if err != nil { // cannot happen, because the main transport has the same configuration
 		bug("probe transport: " + err.Error())
 		return
 	}
@@ -219,7 +220,7 @@ func (s *Set) reprobe(u *Upstream) {
 	}
 }
 
-// WaitProbed returns when every upstream that the plan added has a first verdict, or ctx ends.
+// WaitProbed waits until every upstream that the plan added has a first verdict, or ctx ends.
 func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	for i := range p.items {
 		if !p.items[i].added {
@@ -274,8 +275,8 @@ func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 	s.removeIdle(u)
 }
 
-// removeIdle removes a retiring upstream without leases. Both the release of the last slot and
-// Retire call it, so no upstream is missed in either order.
+// removeIdle removes a retiring upstream without leases. Retire and the release of the last slot
+// both call it, so the order of the two does not matter.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 {
 		return

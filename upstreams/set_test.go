@@ -89,7 +89,7 @@ func TestSetLife(t *testing.T) {
 	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
 		t.Fatalf("engines: a %v %s, b %v %s; want a up vllm, b up llamacpp", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
 	}
-	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // one call waits while two run
+	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // two calls run, one waits
 		t.Errorf("Load of b = %+v, want limit 4, 2 places, share 0.25 and 3 others", l)
 	}
 	if p.Upstream("c") != nil || len(s.All()) != 2 {
@@ -123,8 +123,8 @@ func TestSetLife(t *testing.T) {
 		t.Error("the new credential has the old transport")
 	}
 
-	// An upstream that is retired while leased grants no new lease, and disappears when its lease
-	// is released.
+	// An upstream that is retired while leased grants no new lease. It is removed when its lease is
+	// released.
 	apply(t, s, b)
 	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
 		t.Errorf("state %v, %d upstreams", ua.State(), len(s.All()))
@@ -137,7 +137,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the series of a stay")
 	}
 
-	// An upstream that is revived while retiring continues.
+	// An upstream that is revived while retiring stays in use.
 	p = apply(t, s, a, b)
 	ua = p.Upstream("a")[0]
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
@@ -151,7 +151,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("not whole after reviving")
 	}
 
-	// If the URL changes, a new upstream takes over the metric series of the name.
+	// If the URL changes, a new upstream with the same name takes over the metric series.
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
 	p = apply(t, s, config.Upstream{Name: "a", URL: llama.URL}, b)
 	if p.Upstream("a")[0] == ua || strings.Count(r.text(), `penstock_upstream_up{upstream="a"}`) != 1 {
@@ -326,8 +326,8 @@ func TestNormalizeURL(t *testing.T) {
 	}
 }
 
-// TestProbesAuthenticate checks that probes send the upstream's credential like calls, and never
-// send a POST to a page.
+// TestProbesAuthenticate checks that probes send the upstream's credential, as calls do, and never
+// send a POST.
 func TestProbesAuthenticate(t *testing.T) {
 	var mu sync.Mutex
 	var bad []string
@@ -431,8 +431,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom checks that waiting calls are woken by every change that frees a slot, and when it
-// becomes impossible that a slot will be free.
+// TestOnRoom checks that OnRoom is called after every change that makes a slot available, and after
+// every change that makes waiting pointless.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64
@@ -449,7 +449,7 @@ func TestOnRoom(t *testing.T) {
 				s.Commit(p)
 				return u
 			}
-			s.byID[u.identity.id] = u // by hand, because Commit would probe over a socket
+			s.byID[u.identity.id] = u // added directly, because Commit would start probes over a socket
 			u.Models.Entry("m")
 			u.probing.replace(newProber(u, e.get, func() {}))
 			return u

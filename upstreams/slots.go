@@ -25,9 +25,9 @@ const (
 // String returns the pool's name in the configuration, metrics and catalog.
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
-// slotUnit returns the amount that one in-flight call of a pool adds to slots.inUse. slots.inUse
+// slotUnit returns the amount that one in-flight call of a pool adds to slots.inUse. That word
 // contains three counters of 21 bits. One compare-and-swap can therefore enforce a shared limit or
-// separate limits, and a reload may switch between them while calls run.
+// separate limits, and a reload may switch between the two while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -47,26 +47,26 @@ type slots struct {
 	inUse  atomic.Uint64 // in-flight calls of all pools, see slotUnit
 	tokens [poolCount]atomic.Int64
 	unread atomic.Int64 // estimated unread prompt tokens
-	reads  atomic.Int64 // Moment when the engine started to read its current prompt
-	// holders counts leases by a hash of their key. Whatever the number of keys, it needs neither a
-	// lock nor an allocation. Keys with the same hash share a counter and count as one key.
+	reads  atomic.Int64 // when the engine started to read its current prompt (Moment)
+	// holders counts leases by a hash of their key. It needs neither a lock nor an allocation. Keys
+	// with the same hash share a counter and count as one key.
 	holders [256]atomic.Int32
 	limits  atomic.Pointer[capacity]
 
 	mu         sync.Mutex
 	configured config.Concurrency
-	edges      int // edges that divide the slots
+	edges      int // number of edges that share the slots
 	weight     float64
 	profile    *engine.Profile
-	reported   int // slots that the engine reports; 0: not reported
+	reported   int // slots that the engine reports; 0 if not reported
 	ghosts     int // slots of ghosts; see ghostTracker
-	places     int // observed concurrent requests; 0: no limit observed; see placeTracker
+	places     int // observed concurrent requests, or 0; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
 }
 
-// tryTake acquires a slot of the pool, but leaves the given share of the limit free.
+// tryTake acquires a slot of the pool. free is the share of the limit that must then remain unused.
 func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
@@ -99,7 +99,7 @@ func (s *slots) give(p Pool) {
 	}
 }
 
-// holderSeed is random for each process, so that clients cannot make keys collide.
+// holderSeed is random in each process, so that clients cannot cause hash collisions.
 var holderSeed = maphash.MakeSeed()
 
 func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
@@ -150,7 +150,7 @@ func (s *slots) ghostCount() int {
 	return s.ghosts
 }
 
-// limitsWith returns the limits for other settings and another engine.
+// limitsWith returns the limits that would apply with the given settings and engine.
 func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *slots) renew() {
 	}
 }
 
-// Limits are the slots that this edge may use at an upstream.
+// Limits contains the number of slots that this edge may use at an upstream.
 type Limits struct {
 	Shared bool `json:"shared"` // all pools share one limit, so the three numbers are equal
 	Text   int  `json:"text"`
@@ -197,9 +197,9 @@ func (l *Limits) active(word uint64, p Pool) int {
 	return inPool(word, p)
 }
 
-// limitsOf returns the slots from the first source that has a number: the configuration, the
-// engine, the profile, the default. If the configuration contains a map, the pools are separate,
-// and a pool that the map omits has no slots.
+// limitsOf returns the limits from the first source that has a number: the configuration, the
+// engine, the profile, the default. If the configuration contains a map, the pools have separate
+// limits, and a pool missing from the map has no slots.
 func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
@@ -237,11 +237,12 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's part of the limits. Places and Share refer to the slots of all
-// edges, because the load includes the work of other edges. Ghosts are subtracted, but one slot
-// always remains, so that an engine full of ghosts still gets calls. Ghosts and observed places
-// apply only to a shared limit, because they cannot be assigned to separate pools. Places affect
-// the weight of a call and not the limit, because the engine accepts more calls and queues them.
+// newCapacity computes this edge's part of the limits. The places and shares are relative to the
+// slots of all edges, because the load includes the work of other edges. Ghosts are subtracted, but
+// one slot always remains, so that an engine full of ghosts still gets calls. Ghosts and observed
+// places apply only to a shared limit, because they cannot be assigned to separate pools. Places
+// affect the weight of a call but not the limit, because the engine accepts more calls and queues
+// them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {
@@ -258,8 +259,8 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// roomier reports whether c may have a free slot that before did not have. If the pools no longer
-// share their limit, each pool may have a free slot.
+// roomier reports whether c may have a free slot that the capacity before did not have. If the
+// pools stop sharing a limit, each of them may have a free slot.
 func (c *capacity) roomier(before *capacity) bool {
 	for p := range poolCount {
 		if c.net[p] > before.net[p] {

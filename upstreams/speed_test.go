@@ -13,22 +13,22 @@ import (
 	"penstock/upstreams"
 )
 
-// cards simulates engines on GPUs of different speeds behind edges, in virtual time. An engine has
-// a number of places and reads one prompt after another. The more responses it writes, the more
-// slowly it writes each of them. Calls that find all slots in use wait in a queue at the edge.
-// nginx has no slots, so calls never wait there.
+// cards simulates engines on GPUs of different speeds behind edges, in virtual time. An engine runs
+// a fixed number of calls concurrently and reads one prompt after another. The more responses it
+// writes, the more slowly it writes each of them. Calls that find all slots in use wait in a queue
+// at the edge. nginx has no slots, so its calls never wait.
 type cards struct {
 	*fleet
 	cards   []card
 	pick    string
 	queue   []*cardCall
-	turn    int // nginx's turn among engines with equally few connections
+	turn    int // the engine that nginx prefers among those with equally few connections
 	ended   []*cardCall
 	missing int // calls that have not ended
 }
 
 type card struct {
-	speed   float64 // 1: 3000 prompt tokens per second, and 30 tokens per second for a single response
+	speed   float64 // 1 means 3000 prompt tokens per second, and 30 tokens per second for a single response
 	places  int
 	slots   int // number of slots that the edges assume
 	calls   int // running calls, waiting calls and calls whose prompts are read
@@ -37,24 +37,24 @@ type card struct {
 	line    []*cardCall // prompts to read
 	reads   bool
 	unread  float64
-	answers []*cardCall  // ordered by when they end
-	written float64      // response tokens of a call that has run from the start
+	answers []*cardCall  // ordered by end time
+	written float64      // response tokens that a call would have if it had run since the start
 	at      time.Time    // time at which written was computed
-	engine  *fleetEngine // the engine as edges see it
+	engine  *fleetEngine // the engine as the edges see it
 	plan    int          // newest event scheduled for the end of the next response
 }
 
 type cardCall struct {
 	came, sent, first, end time.Time
 	prompt, answer         float64
-	until                  float64 // in units of card.written
+	until                  float64 // value of card.written when the response ends
 	card                   *card
 	lease                  *upstreams.Lease
 }
 
 const (
 	pickLearned = "learned"
-	pickRoom    = "least-loaded" // learns nothing
+	pickRoom    = "least-loaded" // ignores speeds
 	pickNginx   = "nginx"
 	pickOracle  = "oracle" // knows speeds, lengths and the remaining work of each call
 )
@@ -274,8 +274,8 @@ func (s *cardSetting) figures(t testing.TB, pick string, seeds, calls int) (out 
 	return out
 }
 
-// cardSetting is a setting to simulate. It limits the p99 of the time to first token to multiples
-// of nginx's p99 and of the oracle's.
+// cardSetting is a setting to simulate. Its bounds limit the p99 of the time to first token to
+// multiples of the p99 of nginx and of the oracle.
 type cardSetting struct {
 	name          string
 	cards         []card
@@ -285,8 +285,8 @@ type cardSetting struct {
 	nginx, oracle float64
 }
 
-// cardSettings returns settings at different shares of the capacity. In some settings the six cards
-// are equal, and in others the last of them is three times slower.
+// cardSettings returns settings at different shares of the capacity. In some settings, the six
+// cards are equal. In the other settings, the last card is three times slower.
 func cardSettings() (all []cardSetting) {
 	alike := slices.Repeat([]card{{speed: 1, places: 48, slots: 48}}, 6)
 	mixed := slices.Clone(alike)
@@ -322,8 +322,8 @@ func TestSpeeds(t *testing.T) {
 			}
 			is, room := of[pickLearned], of[pickRoom]
 			// A p99 depends on only a dozen calls, so the bounds below are relative to other picks.
-			// If speeds are unknown, a pick uses a product that also evens out batches. A pick by
-			// time considers only ten tokens.
+			// The bound for whole responses is looser. Picks by measured speed estimate only the
+			// first ten tokens, and picks without speeds also even out batches.
 			for i := range 2 {
 				if is.first[i] > 1.02*room.first[i] || is.whole[i] > 1.15*room.whole[i] {
 					t.Errorf("first token %.2f, whole answer %.2f, and %.2f, %.2f where nothing is learned",
@@ -340,8 +340,8 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
-// BenchmarkSpeeds measures the same as TestSpeeds with more calls and seeds. The run time of the
-// benchmark means nothing.
+// BenchmarkSpeeds measures the same as TestSpeeds with more calls and seeds. Ignore the benchmark's
+// run time.
 func BenchmarkSpeeds(b *testing.B) {
 	for _, s := range cardSettings() {
 		for _, pick := range []string{pickNginx, pickRoom, pickLearned, pickOracle} {
@@ -362,8 +362,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew checks that an engine without calls for a long time is tried again, so that a
-// change of its speed is noticed.
+// TestLearnsAnew checks that an engine that had no calls for a long time gets calls again, so that
+// a change of its speed is noticed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

@@ -11,10 +11,10 @@ import (
 )
 
 // An upstream stalls if it has calls and none of them makes progress (package progress). A stalled
-// upstream gets no new calls, and its calls that have sent nothing to their clients move elsewhere.
-// A check every second (look) detects stalls. The health probes do not suffice, because a stalled
-// engine may still answer them. While no call of this edge makes progress, the check reads the
-// engine's counters more often than the prober does.
+// upstream gets no new calls, and those of its calls that have sent nothing to their clients are
+// retried elsewhere. A check every second (look) detects stalls. The health probes alone are not
+// enough, because a stalled engine may still answer them. While no call of this edge makes
+// progress, the check reads the engine's counters more often than the prober does.
 
 const (
 	lookEvery = time.Second
@@ -22,7 +22,7 @@ const (
 	// batches.
 	countTimeout = time.Minute
 	// trialAfter is how long an upstream without calls stays out of service if no generation probe
-	// can bring it back. When that time is over, a call is the trial.
+	// can bring it back. After that time, the upstream gets a call as a trial.
 	trialAfter = 30 * time.Second
 )
 
@@ -38,13 +38,13 @@ const (
 
 // looker holds state between checks.
 type looker struct {
-	counting chan counters // receives the counters; nil: no read in progress
-	outSince time.Time     // zero: in service
+	counting chan counters // receives the counters; nil if no read is in progress
+	outSince time.Time     // zero while in service
 	heard    heard
-	busy     bool      // busy at the last check
+	busy     bool      // the upstream was busy at the last check
 	since    time.Time // start of the current busy state
 	first    time.Time // first check of that state
-	ended    uint64    // calls ended by the last check
+	ended    uint64    // number of calls that had ended at the last check
 }
 
 type counters struct {
@@ -52,7 +52,7 @@ type counters struct {
 	counts bool
 }
 
-// look checks for progress every second until ctx ends.
+// look checks for progress every second until ctx is done.
 func (p *prober) look(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -61,7 +61,7 @@ func (p *prober) look(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if l.counting != nil {
-				<-l.counting // the read uses the transport
+				<-l.counting // the read still uses the transport
 			}
 			return
 		case c := <-l.counting:
@@ -119,7 +119,7 @@ func (p *prober) judge(l *looker, now time.Time) {
 		u.Progress.Forget(now)
 		u.Health.setStalled(false, "", now)
 	case stalled && state == StateStalled:
-		if l.outSince.IsZero() { // an earlier check panicked
+		if l.outSince.IsZero() { // happens if an earlier check panicked
 			l.outSince = now
 		}
 		p.try(l, now)
@@ -135,10 +135,10 @@ func (p *prober) judge(l *looker, now time.Time) {
 func (p *prober) stalls(l *looker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
-		return // the upstream gets no calls anyway, and its running calls may wait
+		return // the upstream gets no new calls anyway, and its running calls may wait
 	}
 	facts := u.Progress.Facts(now)
-	u.set.stalls.Lock() // otherwise the last two upstreams of a route could both leave
+	u.set.stalls.Lock() // otherwise the last two upstreams of a route could go out of service together
 	defer u.set.stalls.Unlock()
 	switch u.set.o.Stall(u, now) {
 	case StallOut:

@@ -18,7 +18,7 @@ import (
 type stallRig struct {
 	*Upstream
 	played *playedEngine
-	works  atomic.Bool // generation probes succeed
+	works  atomic.Bool // whether generation probes succeed
 	leases []*Lease
 }
 
@@ -53,7 +53,7 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 	return r
 }
 
-// answers lets responses make progress for the given number of seconds.
+// answers makes responses arrive for the given number of seconds.
 func (r *stallRig) answers(seconds int) {
 	for range seconds * 2 {
 		pass(500 * time.Millisecond)
@@ -69,8 +69,8 @@ func (r *stallRig) counts(steps int) {
 		len(r.leases), steps)
 }
 
-// silent makes all calls wait for their engine. It returns the second in which the upstream changes
-// its state, or 0 if the state does not change.
+// silent lets all calls wait for the engine without progress. It returns the second in which the
+// upstream's state changes, or 0 if it does not change.
 func (r *stallRig) silent(seconds int, each func(second int)) int {
 	was := r.State()
 	for i := range seconds {
@@ -122,8 +122,8 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
-// TestLoadIsNoStall checks that an engine that loads a model does not stall, however long the load
-// takes. After the load, its work must make progress.
+// TestLoadIsNoStall checks that an engine does not count as stalled while it loads a model, however
+// long that takes. Afterwards, its calls must make progress.
 func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
@@ -190,9 +190,9 @@ func TestCountersKeepIn(t *testing.T) {
 	})
 }
 
-// TestSeveralEngines checks two engines behind one address that respond to page requests in turn.
-// While one of them works, the upstream stays in service and keeps its calls. When neither makes
-// progress, it goes out of service.
+// TestSeveralEngines checks two engines behind one address that alternate in answering page
+// requests. While one of them works, the upstream stays in service and keeps its calls. When
+// neither makes progress, it goes out of service.
 func TestSeveralEngines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 8)
@@ -215,7 +215,7 @@ func TestSeveralEngines(t *testing.T) {
 		if at != 0 {
 			t.Errorf("%v after %d s in which one works", r.State(), at)
 		}
-		for range 200 { // meanwhile the longest step decays
+		for range 200 { // lets the longest step decay
 			r.client.answers.Came(http.StatusOK, []byte("x"))
 			pass(time.Second)
 		}
@@ -230,8 +230,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters checks an engine that reports its counters late, between two batches. The check
-// waits for the counters while probes continue.
+// TestSlowCounters checks an engine that reports its counters late, between two batches. Probes
+// continue while the check waits for the counters.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)
@@ -271,8 +271,8 @@ func TestStallNotAllowed(t *testing.T) {
 	}
 }
 
-// TestStalledUnprobed checks that an upstream receives a call after half a minute if no generation
-// probe can bring it back.
+// TestStalledUnprobed checks that a stalled upstream gets a call after half a minute if no
+// generation probe can bring it back.
 func TestStalledUnprobed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 1)
@@ -292,8 +292,8 @@ func TestStalledUnprobed(t *testing.T) {
 	})
 }
 
-// TestTrafficOutranksProbes checks that an engine whose responses make progress is up even if it
-// has no time for probes. Once its responses stop, it is busy.
+// TestTrafficOutranksProbes checks that an engine whose responses make progress stays up even if it
+// does not answer probes. Once the responses stop, it becomes busy.
 func TestTrafficOutranksProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 32)
@@ -307,7 +307,7 @@ func TestTrafficOutranksProbes(t *testing.T) {
 			pass(100 * time.Millisecond)
 		}
 		// The upper bound is the sum of an interval plus ten percent, one probe that the last
-		// response outranks, and a second for each of the two later probes.
+		// response outranks, and one second for each of two later probes.
 		if d := time.Since(begin); d > 6400*time.Millisecond || r.State() != StateBusy {
 			t.Errorf("state %v after %v, want busy after at most 6.4 s", r.State(), d)
 		}

@@ -24,11 +24,11 @@ type Status struct {
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // time since a busy upstream was last heard, if it may have stopped
-	Leaves        bool               `json:"-"`                         // busy and silent for so long that its calls move elsewhere
-	Downs         uint64             `json:"downs"`                     // times it went down or stalled since the start
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // silence of a busy upstream that may have stopped
+	Leaves        bool               `json:"-"`                         // silent so long that calls are retried elsewhere
+	Downs         uint64             `json:"downs"`                     // how often it went down or stalled
 	Mode          string             `json:"mode"`                      // the operator's setting
-	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was set; -1: never
+	ModeSeconds   float64            `json:"mode_seconds"`              // seconds since the mode was set; -1 if never
 	Check         *LastCheck         `json:"last_check,omitempty"`
 	Suspect       bool               `json:"suspect"` // a call failed, and no probe has confirmed it yet
 	Breaker       string             `json:"breaker"`
@@ -37,25 +37,25 @@ type Status struct {
 	Ghosts        int                `json:"ghosts"` // subtracted from a shared limit
 	Pools         []PoolStatus       `json:"pools"`
 	Others        int                `json:"others"`
-	Report        *Report            `json:"report,omitempty"` // the newest, possibly stale
+	Report        *Report            `json:"report,omitempty"` // the newest report, possibly stale
 	ReportFresh   bool               `json:"report_fresh"`
-	ReportAge     float64            `json:"report_age_seconds"` // -1: none
+	ReportAge     float64            `json:"report_age_seconds"` // -1 if none
 	Progress      ProgressStatus     `json:"progress"`
-	ProbeAge      float64            `json:"probe_age_seconds"` // -1: none
+	ProbeAge      float64            `json:"probe_age_seconds"` // -1 if none
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names that are not served now
 	Lacks         []Lack             `json:"lacks,omitempty"`   // features that siblings have
-	Refuses       []Refusing         `json:"refuses,omitempty"` // features that it refuses; the engine or its clients may be at fault
+	Refuses       []Refusing         `json:"refuses,omitempty"` // refused features; engine or clients may be at fault
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
-	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value until a prompt was counted
+	BytesPerToken float64            `json:"bytes_per_token"` // average for prompts; assumed until the first report
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
 	Attempts  map[string]uint64 `json:"attempts"`  // attempts by outcome, since the start
-	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls by fate of their slots
+	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls by their slots' fate
 
-	Wake      *wake.Status        `json:"wake,omitempty"`      // for an engine that can be woken
-	Residency *residency.Snapshot `json:"residency,omitempty"` // the turns of the models, if they take turns
+	Wake      *wake.Status        `json:"wake,omitempty"`      // set if the engine can be woken
+	Residency *residency.Snapshot `json:"residency,omitempty"` // set if the models take turns
 
 	GenerationProbes map[string]uint64 `json:"generation_probes"` // generation probes by result, since the start
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
@@ -68,7 +68,7 @@ type ProgressStatus struct {
 	Bound float64 `json:"bound_seconds"`           // the upstream stalls when still_seconds exceeds this
 }
 
-// The evidence for an upstream's progress.
+// Evidence for an upstream's progress.
 const (
 	ProgressByCounters = "counters" // the engine's counters
 	ProgressByAnswers  = "answers"  // the responses to the edge's calls
@@ -94,8 +94,8 @@ type PoolStatus struct {
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// Obstacle explains to the operator why no call for a served name may be sent to the upstream now.
-// It returns "" if a call may be sent.
+// Obstacle explains to the operator why calls for a served name cannot be sent to the upstream now.
+// It returns "" if they can be sent.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:

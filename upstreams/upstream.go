@@ -22,7 +22,7 @@ type Upstream struct {
 
 	settings    atomic.Pointer[settings]
 	engine      atomic.Pointer[engine.Profile]
-	recognition sync.Mutex // held while the engine and everything derived from it change
+	recognition sync.Mutex // held while the engine and the state derived from it change
 	mode        modeSwitch
 	ending      ending
 
@@ -45,7 +45,7 @@ type Upstream struct {
 
 // ending tracks the removal of an upstream.
 type ending struct {
-	leaving           atomic.Bool // the pod is gone: no new calls, although routes contain the upstream
+	leaving           atomic.Bool // the pod is gone, so the upstream gets no new calls even if routes contain it
 	retiring, removed atomic.Bool
 	handover          handover
 }
@@ -56,6 +56,7 @@ type client struct {
 	answers   http1.AnswerWatch
 }
 
+// identity distinguishes the upstream from others. It never changes.
 type identity struct {
 	id      ID
 	name    string // as configured
@@ -70,9 +71,9 @@ type settings struct {
 	weight    float64
 	transport transportConfig // creates the transports
 	probe     probeSettings
-	source    *discovery // the discovery that found the upstream; nil: none
+	source    *discovery // the discovery that found the upstream, or nil
 	found     endpoint
-	expected  []string // served names that routes expect here
+	expected  []string // served names that routes expect at this upstream
 	works     []work   // the models' names and kinds
 }
 
@@ -110,8 +111,9 @@ func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
-// Priority returns the priority to send with a call of a class. It converts the rank of the class
-// (0 for the first) to the engine's order. ok is false if calls to this engine have no priority.
+// Priority returns the priority to send with a call of a class. It converts rank, the class's
+// position (0 for the first), to the engine's order. ok is false if calls to this engine have no
+// priority.
 func Priority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {
@@ -131,22 +133,22 @@ func (u *Upstream) State() State {
 	return u.Health.now()
 }
 
-// EligibleIn reports whether a call may be sent here now, if the upstream must be in health state
-// s: up, or pending before the first probe. A route uses pending upstreams if none is up, so that
-// it can serve the first requests after a start. EligibleIn returns false for a retiring, leaving
-// or drained upstream, and if the breaker admits no call.
+// EligibleIn reports whether the upstream is in health state s and a call may be sent to it now. s
+// is StateUp or StatePending. A route uses pending upstreams if none is up, so that it can serve
+// the first requests after a start. EligibleIn returns false for a retiring, leaving or drained
+// upstream, and if the breaker admits no call.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
 	return u.Health.now() == s && !u.ending.retiring.Load() && !u.ending.leaving.Load() &&
 		u.mode.now() == ModeReady && u.Breaker.passes(now)
 }
 
-// EligibleFor is like EligibleIn, for a call of the key with this id. If the key's failures opened
-// the breaker, its call cannot be the trial.
+// EligibleFor is like EligibleIn, for a call made with the key that has this id. If the key's
+// failures opened the breaker, its call cannot be the trial.
 func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
 }
 
-// returns discards evidence about an engine that may have restarted since.
+// returns discards evidence from before the engine went down, because it may have restarted.
 func (u *Upstream) returns() {
 	u.penalty.clear()
 	u.Models.mu.Lock()
@@ -159,8 +161,8 @@ func (u *Upstream) returns() {
 // Limits returns the configured or reported slots, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
-// NextChance estimates how long it takes until a call for the served name may be sent here. It
-// returns 0 if a call may be sent now, and an hour if no time can be foreseen.
+// NextChance estimates how long it takes until a call for the served name may be sent to the
+// upstream. It returns 0 if a call may be sent now, and an hour if the time cannot be estimated.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
 	switch s := u.State(); {
@@ -181,9 +183,9 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 }
 
 // ModelGone records a 404 for f.Served and starts a probe immediately. Only this name becomes
-// unavailable. If every 404 comes from f's source, the name stays available in two cases: the
-// engine listed it after an earlier 404, or has never listed it. The name becomes available when a
-// later list contains it, or after 30 s if the engine has no list or an incomplete one.
+// unavailable. If all 404s come from f's source, the name stays available in two cases: the engine
+// listed it after an earlier 404, or has never listed it. The name becomes available when a later
+// list contains it, or after 30 s if the engine has no list or an incomplete one.
 func (u *Upstream) ModelGone(f FailureSource) {
 	now := time.Now()
 	u.Health.Note(CauseModelGone, "", 404, now)

@@ -33,8 +33,8 @@ type world struct {
 	running []*upstreams.Lease
 	turns   bool // models take turns at the upstreams
 
-	wakes, ended atomic.Int64 // since the step started
-	freed        int          // slots freed since the step started
+	wakes, ended atomic.Int64 // number of wake-ups and of ended calls since the step started
+	freed        int          // number of slots freed since the step started
 }
 
 type waitingCall struct {
@@ -43,7 +43,7 @@ type waitingCall struct {
 	need  queue.Need
 	done  chan struct{}
 	once  sync.Once        // guards the close of done
-	over  chan struct{}    // closed at the end
+	over  chan struct{}    // closed when the call ends
 	lease *upstreams.Lease // lease that the call acquired
 }
 
@@ -89,7 +89,7 @@ func (w *world) concurrency() config.Concurrency {
 }
 
 // reload assigns different upstreams to the models, and may omit one model. The last model has no
-// queue, so its calls overtake the queued calls of other models.
+// queue, so its calls overtake queued calls of other models.
 func (w *world) reload() {
 	f := &config.File{}
 	policies := []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
@@ -131,8 +131,8 @@ func (w *world) route(model string) *routing.Route {
 	return r
 }
 
-// arrive starts a call as the edge does. The call acquires a slot. If it cannot and its model has a
-// queue, it waits.
+// arrive starts a call as the edge does. If no slot is free and the model has a queue, the call
+// waits.
 func (w *world) arrive() {
 	model := fmt.Sprint("m", rapid.IntRange(0, worldModels-1).Draw(w.t, "model"))
 	r := w.route(model)
@@ -175,7 +175,7 @@ func (w *world) arrive() {
 			if newest := w.route(model); newest != nil {
 				r = newest
 				w.wakes.Add(1)
-			} // otherwise its model is gone, and only the call refers to the route
+			} // otherwise the model is gone, and only the call still refers to the route
 			l, err := acquire(r)
 			if errors.As(err, &full) {
 				return false
@@ -205,7 +205,8 @@ func (w *world) release(l *upstreams.Lease, o upstreams.Outcome) {
 	l.Release(o)
 }
 
-// settle waits until all goroutines are idle, and collects the calls that no longer wait.
+// settle waits until all goroutines are idle, and then collects the calls that have stopped
+// waiting.
 func (w *world) settle() {
 	synctest.Wait()
 	w.waiting = slices.DeleteFunc(w.waiting, func(c *waitingCall) bool {
@@ -221,8 +222,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails the test if a call waits although a slot is free for it, or although no slot can
-// become free.
+// check fails the test if a call waits while a slot is free for it, or while no slot can become
+// free.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))
@@ -230,7 +231,7 @@ func (w *world) check() {
 			continue
 		}
 		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
-		if err == nil { // allowed below: the call has overtaken the queue and ends normally
+		if err == nil { // if the check below allows this, the call has overtaken the queue and ends normally
 			w.running = append(w.running, l)
 		}
 		var full *routing.FullError
@@ -261,14 +262,14 @@ type timeless struct{ testing.TB }
 // than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn checks the same for engines whose models take turns, and that no turn
-// leaks.
+// TestNobodySleepsInItsTurn checks the same for engines whose models take turns. It also checks
+// that no turn leaks.
 func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
-			defer time.Sleep(10 * time.Millisecond) // otherwise the clock does not advance
+			defer time.Sleep(10 * time.Millisecond) // without this, the clock does not advance
 			w := newWorld(rt, turns)
 			defer w.end()
 			up := func() *upstreams.Upstream { return w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(rt, "upstream")] }

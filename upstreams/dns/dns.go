@@ -1,5 +1,5 @@
-// Package dns finds the engines behind a DNS name: its addresses, or the hosts, ports and weights
-// of its SRV records.
+// Package dns finds the engines behind a DNS name. It looks up the name's addresses, or the hosts,
+// ports and weights in its SRV records.
 package dns
 
 import (
@@ -31,7 +31,7 @@ type Resolver struct {
 // Endpoint is one address of a service.
 type Endpoint struct {
 	Address string  // includes the port if it comes from an SRV record
-	Weight  float64 // relative to the mean of the records; 0: not set
+	Weight  float64 // relative to the mean of the records; 0 if not set
 }
 
 // Name is a DNS name that is looked up repeatedly.
@@ -42,7 +42,7 @@ type Name interface {
 	String() string
 }
 
-// Host is a name with address records.
+// Host is a Name with address records.
 type Host string
 
 // Find implements Name.
@@ -62,21 +62,21 @@ func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 // String implements Name.
 func (n Host) String() string { return "DNS " + string(n) }
 
-// Service is a name with SRV records. Its look-up includes the hosts of the records. It is not safe
+// Service is a Name with SRV records. Its look-up includes the hosts in the records. It is not safe
 // for concurrent use.
 type Service struct {
 	name  string
-	hosts map[string][]string // last known addresses of each host in the last response
+	hosts map[string][]string // last known addresses of the hosts in the last response
 }
 
-// NewService returns a name with SRV records.
+// NewService returns a Service for a DNS name.
 func NewService(name string) *Service { return &Service{name: name} }
 
 // String implements Name.
 func (n *Service) String() string { return "SRV " + n.name }
 
-// Find returns all addresses of the records that have the best priority. A host whose look-up fails
-// keeps its previous addresses. A host that does not exist is omitted.
+// Find returns all addresses for the records that have the best priority. A host whose look-up
+// fails keeps its previous addresses. A host that does not exist is omitted.
 func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	records, err := r.SRV(ctx, n.name)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// fakeDNS returns answers that a test sets.
+// fakeDNS returns the answers that a test sets.
 type fakeDNS struct {
 	records []*net.SRV
 	hosts   map[string][]string
-	err     error            // error of the look-up of the records
-	errs    map[string]error // errors of the look-ups of hosts
+	err     error            // error when looking up the records
+	errs    map[string]error // errors when looking up hosts
 }
 
 func (d *fakeDNS) resolver() *Resolver {

@@ -48,10 +48,10 @@ func TestLlamaCppPages(t *testing.T) {
 	const disabled = `{"error":{"code":501,"message":"This server does not support this endpoint.","type":"not_supported_error"}}`
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {
-		pages map[string]string // pages that answer 200
+		pages map[string]string // pages served with status 200
 		slots int
-		cache int    // tokens of all slots
-		path  string // path of the page with the load; empty: none
+		cache int    // total tokens in all slots
+		path  string // path of the page with the load, or empty
 		load  Load
 	}{
 		"with --metrics": {

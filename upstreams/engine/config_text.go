@@ -31,8 +31,8 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 	return err
 }
 
-// upstreamNames names each engine by its host and port, so that the results of two runs can share a
-// file. If the host is an IP address, the profile's name takes the place of the host.
+// upstreamNames names each engine by its host and port, so that the results of two runs can be put
+// in one file. If the host is an IP address, the profile's name replaces the host.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))
@@ -101,7 +101,7 @@ type servedModel struct {
 	id        string
 	kind      string
 	guessed   bool // the kind is guessed from the name
-	vision    bool // every engine accepts images, because a request may go to any of them
+	vision    bool // all engines accept images; one is not enough, because a request may go to any engine
 	turns     bool // the engine loads fewer models than it lists, so they take turns
 	slots     int  // sum of the slots at its engines
 	upstreams []string

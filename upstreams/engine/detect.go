@@ -15,10 +15,10 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Recognise detects which engine responds. For "auto" it considers all profiles, and otherwise only
-// the variants of the named profile. If there are none to consider, it returns nil. If none
-// matches, it returns the named profile, or the generic one for "auto". It returns an error if the
-// engine does not respond.
+// Recognise detects which engine responds. For "auto" it considers all profiles; otherwise it
+// considers only the variants of the named profile. If there are no profiles to consider, it
+// returns nil. If no profile matches, it returns the named profile, or the generic one for "auto".
+// It returns an error if the engine does not respond.
 func (p *Profiles) Recognise(
 	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
 ) (*Profile, error) {
@@ -33,8 +33,8 @@ func (p *Profiles) Recognise(
 	return profile, err
 }
 
-// recognise checks the signs of each candidate in order. It returns nil if no candidate matches,
-// and an error if the first page cannot be read.
+// recognise checks each candidate's signs in order. It returns nil if no candidate matches, and an
+// error if the first page cannot be read.
 func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
@@ -87,19 +87,19 @@ type Detection struct {
 	Keyed      bool     `json:"keyed"` // an API key was sent
 	// Refused is 401 or 403 if the engine refused the model list, and 0 otherwise.
 	Refused    int         `json:"refused,omitempty"`
-	Health     int         `json:"health"` // status of the profile's health page; 0: no response
+	Health     int         `json:"health"` // status of the profile's health page; 0 if there was no response
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
-	Slots      int         `json:"slots"`               // concurrent requests; 0: not reported
-	Residents  int         `json:"residents,omitempty"` // models that fit in memory; 0: not reported
+	Slots      int         `json:"slots"`               // concurrent requests; 0 if not reported
+	Residents  int         `json:"residents,omitempty"` // models that fit in memory; 0 if not reported
 	Load       *Load       `json:"load,omitempty"`
 	LoadPath   string      `json:"load_path,omitempty"`     // the page that reports Load
 	CountsPath string      `json:"progress_path,omitempty"` // the page with progress counters
 
 	TriedModel string  `json:"tried_model,omitempty"`
-	Tried      []Trial `json:"tried,omitempty"` // results of Try
+	Tried      []Trial `json:"tried,omitempty"` // trials run by Try
 
-	timeouts *config.Timeouts // for the report; nil: the defaults
+	timeouts *config.Timeouts // used in the report; if nil, the defaults
 }
 
 // detectTimeout is the timeout of each page in Detect.
@@ -165,8 +165,8 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 // responds immediately.
 const discoverTimeout = 300 * time.Millisecond
 
-// discoverTotal is the time limit for a whole Discover. Most ports are closed and refuse
-// immediately.
+// discoverTotal is the time limit for all of Discover. It is short, because most ports are closed
+// and refuse connections immediately.
 const discoverTotal = 2 * time.Second
 
 // Discover checks all addresses (host:port, see Profiles.UsualAddresses) in parallel and returns

@@ -1,24 +1,25 @@
-// Package engine describes the inference engines: how to detect, query and address them, and how to
-// read their pages.
+// Package engine describes the inference engines: how to detect and address them, and how to read
+// their pages.
 //
 // # Profiles
 //
 // A profile describes one kind of engine. It is a file profiles/*.yaml in the format of
 // config.Engine. Users may add profiles. Code checks the properties of a Profile (Has,
-// TokenLimitMember, Path) and never compares its name. A profile inherits from the profile that
-// `like` names, and ultimately from the generic profile. Variants are detected automatically. For
-// example, a configured `whisper` that was started with OpenAI's path becomes whisper-openai at its
-// first probe. When a reload changes the profiles, the edge detects all engines again.
+// TokenLimitMember, Path) and never compares its name. A profile inherits from the profile named by
+// `like`, and ultimately from the generic profile. Variants are detected automatically. For
+// example, an engine configured as `whisper` that was started with OpenAI's path becomes
+// whisper-openai at its first probe. When a reload changes the profiles, the edge detects all
+// engines again.
 //
 // To support another engine, add a file in profiles, an entry in detectionOrder, and recorded pages
 // of the engine in testdata/engines.
 //
 // # Reading pages
 //
-// A Reader reads the fields of JSON pages (json_fields.go) and the samples of Prometheus text
-// (load.go) that the profile describes. It fetches pages with an http1.GetPage, which tests replace
-// so that they need no sockets. Every number from an engine is bounded before use, and an invalid
-// page is treated as missing. Pages are only hints. Calls decide.
+// A Reader reads the JSON fields (json_fields.go) and the Prometheus samples (load.go) that the
+// profile describes. It fetches pages with an http1.GetPage, which tests replace so that they need
+// no sockets. Every number from an engine is bounded before use, and an invalid page is treated as
+// missing. Pages are only hints. Calls decide.
 //
 // # Probes and trials
 //
@@ -28,8 +29,8 @@
 // and package upstreams decides when to probe.
 //
 // `penstock doctor --try` sends trials (trial.go, trials.go). A trial is a tiny chat call that
-// tests one feature that agents need. If the engine needs a flag for the feature, the result names
-// the flag. Only the trials make an engine generate. The other checks of the doctor do not.
+// tests a single feature that agents need. If the engine needs a flag for the feature, the result
+// names the flag. The doctor's other checks do not make an engine generate.
 //
 // # Callers
 //

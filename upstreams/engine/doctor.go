@@ -39,10 +39,10 @@ type DoctorOptions struct {
 	APIKey string
 	Own    []config.Engine // profiles from the configuration
 	Try    bool            // also run the trials, see Detection.Try
-	Model  string          // the model for the trials
+	Model  string          // model used in the trials
 	JSON   bool
 
-	Timeouts *config.Timeouts // timeouts from the configuration; nil: the defaults
+	Timeouts *config.Timeouts // timeouts from the configuration; if nil, the defaults
 }
 
 var verdictTexts = map[TrialVerdict]string{

@@ -60,7 +60,7 @@ func TestConfigOfSeveral(t *testing.T) {
 		}
 		engines = append(engines, d)
 	}
-	engines = append(engines, engines[2]) // the same engine again
+	engines = append(engines, engines[2]) // the same engine a second time
 	var b bytes.Buffer
 	if err := WriteConfig(&b, engines); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestNamedTwice(t *testing.T) {
 	if err := Doctor(t.Context(), &b, &DoctorOptions{URLs: []string{url, url + "/", url + "/v1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(b.String(), url); n != 2 { // once in the report, once in the configuration
+	if n := strings.Count(b.String(), url); n != 2 { // once in the report and once in the configuration
 		t.Errorf("the engine is named %d times:\n%s", n, &b)
 	}
 }

@@ -40,8 +40,8 @@ func mustProfile(t testing.TB, name string) *Profile {
 	return p
 }
 
-// TestDetect checks that every bundled profile recognises only its engine's pages, and that
-// everything in these pages is read.
+// TestDetect checks that each engine's pages are recognized only by the profile for that engine,
+// and that all information in the pages is read.
 func TestDetect(t *testing.T) {
 	profiles := mustProfiles(t)
 	type facts struct {
@@ -115,7 +115,7 @@ func TestDetectWhileLoading(t *testing.T) {
 	}
 }
 
-// TestDetectHandwritten checks that a base URL is accepted in every form that operators use.
+// TestDetectHandwritten checks that all common forms of a base URL are accepted.
 func TestDetectHandwritten(t *testing.T) {
 	engine := fakeEngine(t, "vllm").URL
 	address := strings.TrimPrefix(engine, "http://")
@@ -330,8 +330,7 @@ func TestBundledProfiles(t *testing.T) {
 	}
 }
 
-// TestKnownIsReadOnce checks that a reload, which needs the names of the profiles, does not parse
-// them again.
+// TestKnownIsReadOnce checks that a reload does not parse the bundled profiles again.
 func TestKnownIsReadOnce(t *testing.T) {
 	Known()
 	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {

@@ -17,11 +17,11 @@ import (
 // Generation is the verdict of a generation probe.
 type Generation uint8
 
-// Only OK and Failed judge the engine.
+// Only GenerationOK and GenerationFailed say anything about the engine's health.
 const (
 	GenerationOK       Generation = iota
-	GenerationFailed              // broken off, timed out, or answered with an error
-	GenerationRefused             // the engine is full, or serves others
+	GenerationFailed              // the response broke off, timed out or was an error
+	GenerationRefused             // the engine is full, or is serving other clients
 	GenerationRejected            // the engine rejects the probe, or the kind of model has no probe
 	GenerationAborted             // the edge aborted the probe
 	GenerationCount
@@ -38,13 +38,13 @@ type GenerationStep struct {
 	ContentType string
 	Body        []byte
 	streamed    bool
-	good        func(page any) bool // checks the whole response; nil: any response with status 200 and a body passes
+	good        func(page any) bool // checks the whole response; if nil, any 200 response with a body passes
 }
 
 const generationMax = 1 << 20
 
 // WithPriority sets a priority in the requests of a probe. Use it for engines that order their
-// queue by priority. Some of these engines serve requests without a priority last.
+// queue by priority, because some of these engines serve requests without a priority last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
@@ -55,8 +55,8 @@ func WithPriority(steps []GenerationStep, number int) {
 
 // GenerationSteps returns the requests that check whether an engine generates for a kind of model.
 // Send each later request only if the engine rejects the one before it. If toEnd is true, a chat
-// model must complete its response. Otherwise its first token suffices. GenerationSteps returns nil
-// if a probe of this kind would be too expensive (images), or if the engine has no path for the
+// model must complete its response. Otherwise its first token is enough. GenerationSteps returns
+// nil if a probe of this kind would be too expensive (images), or if the engine has no path for the
 // operation.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
@@ -177,7 +177,7 @@ func GenerateOver(t *http1.Transport) Generate {
 		}
 		var f *http1.Failure
 		switch {
-		case ctx.Err() != nil: // the edge aborted the probe, so even a complete response decides nothing
+		case ctx.Err() != nil: // the edge aborted the probe, so even a complete response is inconclusive
 			return GenerationResult{Verdict: GenerationAborted}
 		case err == nil:
 			if result.Verdict != GenerationOK {
@@ -219,9 +219,9 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 			}
 		}
 		switch {
-		case err == io.EOF && streamed: //nolint:errorlint // wrapped, it is a failure's cause
+		case err == io.EOF && streamed: //nolint:errorlint // a wrapped io.EOF is the cause of a Failure
 			return GenerationFailed, nil // the response is incomplete
-		case err == io.EOF: //nolint:errorlint // likewise
+		case err == io.EOF: //nolint:errorlint // io.EOF is returned unwrapped
 			return s.judgeWhole(status, body, profile), nil
 		case err != nil:
 			return GenerationFailed, err
@@ -272,8 +272,8 @@ func failed(page any) (is bool) {
 // finished reports whether a chunk or a completion has a finish reason.
 func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
-// judgeError judges an error response. The head of a stream always has status 200, so an error
-// within the stream contains the actual status.
+// judgeError judges an error response. A stream always begins with status 200, so an error within
+// the stream contains the actual status.
 func judgeError(status int, page any, profile *Profile) Generation {
 	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {
@@ -293,7 +293,7 @@ func judgeError(status int, page any, profile *Profile) Generation {
 	case status == 429 || status == 503 || status == 529,
 		profile.Overload(status, kind, message), profile.NotNow(status, kind, message):
 		return GenerationRefused
-	// the edge's credential is wrong, so the engine fails for every call
+	// the edge's credential is wrong, so every call to the engine fails
 	case status == 401 || status == 402 || status == 403:
 		return GenerationFailed
 	case status/100 == 4 || profile.ClientFault(status, kind, message):

@@ -23,7 +23,7 @@ import (
 func TestGenerationSteps(t *testing.T) {
 	for _, c := range []struct {
 		engine, kind string
-		want         []string // path and members
+		want         []string // expected path and members
 	}{
 		{"vllm", config.KindChat, []string{
 			`/v1/chat/completions {"max_tokens":1,"messages":[{"content":"ping","role":"user"}],"model":"a \"b\"","stream":true}`,
@@ -89,7 +89,7 @@ func TestGenerationSteps_Texts(t *testing.T) {
 	}
 }
 
-// TestGenerationVerdicts checks the verdict for each response of an engine.
+// TestGenerationVerdicts checks the verdict for each kind of response.
 func TestGenerationVerdicts(t *testing.T) {
 	const stream = "text/event-stream; charset=utf-8"
 	const chunk = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"

@@ -23,7 +23,7 @@ func parseJSON(body []byte) (any, error) {
 var errNotJSON = errors.New("the page is not JSON")
 
 // fields yields every value at a path. A path consists of member names and array positions joined
-// by dots; * matches all elements. It omits null.
+// by dots; * matches all elements. Null values are skipped.
 func fields(page any, field string) iter.Seq[any] {
 	return func(yield func(any) bool) { walk(page, field, yield) }
 }
@@ -62,8 +62,8 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField returns the sum of the numbers at a path, where true counts as 1. found is false if the
-// path has no number.
+// sumField returns the sum of the numbers at a path. true counts as 1. found is false if the path
+// has no number.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fields(page, field) {
 		switch n := v.(type) {
@@ -80,7 +80,7 @@ func sumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField returns the result of sumField divided by the number of numeric values.
+// meanField returns the mean of the numbers at a path.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
 	for v := range fields(page, field) {

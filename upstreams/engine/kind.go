@@ -9,7 +9,7 @@ import (
 )
 
 // taskKinds maps the names that engines use for a model's purpose to the kinds of the catalog. The
-// names are Hugging Face's tasks (listed by speaches), the types of Ollama, LM Studio and Text
+// names are Hugging Face tasks (reported by speaches), the types used by Ollama, LM Studio and Text
 // Embeddings Inference, and the kinds in another edge's catalog.
 var taskKinds = map[string]string{
 	"automatic-speech-recognition": config.KindTranscription,
@@ -32,8 +32,8 @@ var taskKinds = map[string]string{
 	config.KindRerank:        config.KindRerank,
 }
 
-// kindOf returns a model's kind, and whether the kind is only guessed from the model's name. It
-// considers the engine's paths first, then the kind that the engine lists, and finally the name.
+// kindOf returns a model's kind. It considers the engine's paths first, then the kind that the
+// engine lists, and finally the model's name. guessed is true if the kind is derived from the name.
 func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":

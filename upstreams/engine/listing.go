@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listingMost is the maximum number of tracked models of an engine.
+// listingMost is the maximum number of models tracked per engine.
 const listingMost = 1024
 
 // Listing tracks an engine's models across successive lists. It adds a model with the first list
@@ -15,14 +15,14 @@ const listingMost = 1024
 // required because an engine that is starting or swapping models may briefly show an incomplete
 // list. The zero value is an empty Listing. A Listing is not safe for concurrent use.
 type Listing struct {
-	Listed bool // a list has been read
+	Listed bool // at least one list has been read
 	models map[string]ModelInfo
 	absent map[string]bool // models missing from the newest list
 }
 
 // Observe records a new list. It reports whether the models or their kinds have changed.
 func (f *Listing) Observe(infos []ModelInfo) (changed bool) {
-	if len(infos) > listingMost { // keep the same models, whatever the order of the list
+	if len(infos) > listingMost { // sort, to keep the same models regardless of the list's order
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	next, absent := make(map[string]ModelInfo, len(infos)), map[string]bool{}
@@ -57,8 +57,8 @@ func KindOf(p *Profile, m *ModelInfo) string {
 	return kind
 }
 
-// AliasesOf returns the other names that an engine accepts for a model. They include the name
-// without the tag that the engine adds.
+// AliasesOf returns the other names that an engine accepts for a model. If the engine adds a tag to
+// names, the aliases include the name without that tag.
 func AliasesOf(p *Profile, m *ModelInfo) []string {
 	if name, tagged := strings.CutSuffix(m.ID, p.spec.ImplicitTag); tagged && p.spec.ImplicitTag != "" {
 		return append(slices.Clone(m.Aliases), name)

@@ -44,7 +44,8 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestListingBound checks that a list with too many models yields the same models in any order.
+// TestListingBound checks that the same models are kept from a list with too many models,
+// regardless of its order.
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
@@ -70,7 +71,7 @@ func TestAliasesOf(t *testing.T) {
 	}
 }
 
-// TestScanAdapters checks that the newest series counts, and that an invalid series is ignored.
+// TestScanAdapters checks that the newest valid series counts.
 func TestScanAdapters(t *testing.T) {
 	source := vllmLoad
 	source.Adapters = "vllm:lora_requests_info"

@@ -15,11 +15,11 @@ type Load struct {
 	Waiting int     `json:"waiting"`
 	KVUsage float64 `json:"kv_usage"` // 0 to 1
 
-	Queue    bool    `json:"-"` // Waiting is known
-	Counts   bool    `json:"-"` // Progress is known
+	Queue    bool    `json:"-"` // the engine reports Waiting
+	Counts   bool    `json:"-"` // the engine reports Progress
 	Progress float64 `json:"-"` // sum of the counters that increase while the engine works
 
-	Adapters *Adapters `json:"adapters,omitempty"` // nil: unknown
+	Adapters *Adapters `json:"adapters,omitempty"` // nil if unknown
 
 	// CacheTokens is how many prompt tokens fit in the cache, or 0 if not reported.
 	CacheTokens int `json:"cache_tokens,omitempty"`
@@ -27,13 +27,13 @@ type Load struct {
 
 // Adapters describes the adapters (LoRA) in use at an engine.
 type Adapters struct {
-	Most  int      `json:"most"` // maximum number in use at a time
+	Most  int      `json:"most"` // maximum number of adapters in use at a time
 	InUse []string `json:"in_use"`
 	at    float64  // time of the report
 }
 
-// readAdapters reads a sample whose labels name the adapters and whose value is a time. It returns
-// this sample or newest, whichever is newer.
+// readAdapters reads a sample whose labels contain the adapters and whose value is a time. It
+// returns this sample or newest, whichever is newer.
 func readAdapters(labels []byte, newest *Adapters) *Adapters {
 	at, ok := sampleValue(labels)
 	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
@@ -65,8 +65,8 @@ func labelValue(labels []byte, label string) string {
 // known reports whether the page contained the number of running requests or of waiting ones.
 func (l *Load) known(running bool) bool { return running || l.Queue }
 
-// readLoad reads a page about the engine's work, JSON or Prometheus text, as the source describes
-// it. It returns false if the page does not say how many requests run or wait.
+// readLoad reads a load page, in JSON or Prometheus text, as described by source. It returns false
+// if the page contains neither the number of running requests nor that of waiting ones.
 func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if page := bytes.TrimLeft(body, " \t\r\n"); len(page) == 0 || page[0] != '{' && page[0] != '[' {
 		return scanMetrics(source, body)
@@ -90,8 +90,8 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 }
 
 // scanMetrics reads the configured samples from a page of Prometheus text. It does not copy or
-// allocate, because a metrics page has 100 KB or more and is read every few seconds. It adds up all
-// series that have the same name. It skips invalid lines, because a report is only a hint.
+// allocate, because a metrics page has 100 KB or more and is read every few seconds. It sums all
+// series with the same name, and skips invalid lines, because a report is only a hint.
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var r Load
 	var totals [3]total
@@ -143,8 +143,8 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	return r, r.known(totals[0].n > 0)
 }
 
-// cacheTokens reads a cache size in tokens from a sample. vLLM's cache_config_info contains the
-// size in its labels, and SGLang's max_total_num_tokens in its value.
+// cacheTokens computes a cache size in tokens from a sample's labels. vLLM's cache_config_info
+// contains the size in its labels, whereas SGLang's max_total_num_tokens has it as its value.
 func cacheTokens(labels []byte) (float64, bool) {
 	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
 	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
@@ -189,8 +189,8 @@ func metricName(line []byte) []byte {
 	return line
 }
 
-// sampleValue reads the value that follows a name. Between them may be labels in braces and spaces,
-// and a timestamp may follow the number. It rejects negative numbers and NaN, because every
+// sampleValue reads the value that follows a name. Labels in braces and spaces may precede the
+// value, and a timestamp may follow it. It rejects negative numbers and NaN, because every
 // configured sample is a count.
 func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) > 0 && rest[0] == '{' {

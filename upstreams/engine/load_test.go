@@ -72,7 +72,7 @@ func TestReadLoadJSON(t *testing.T) {
 	}
 }
 
-// TestReadLoadForm checks that the form of a page is recognised by its beginning.
+// TestReadLoadForm checks that a page is recognized as JSON or Prometheus text by how it begins.
 func TestReadLoadForm(t *testing.T) {
 	source := config.EngineLoad{Path: "/load", Running: []string{"running"}}
 	for _, page := range []string{"running 3\n", "\n# HELP running Calls.\nrunning 3\n", `{"running":3}`, "\r\n {\"running\":3}"} {

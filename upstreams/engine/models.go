@@ -25,11 +25,11 @@ type ModelInfo struct {
 	Parent      string `json:"parent,omitempty"` // base model of an adapter
 }
 
-// ModelList is one reading of an engine's model list. It is immutable.
+// ModelList is an engine's model list, as read at one time. It is immutable.
 type ModelList struct {
 	infos  []ModelInfo
 	byName map[string]int  // ids and aliases
-	ever   map[string]bool // every name in this list or an earlier one
+	ever   map[string]bool // all names in this list or in earlier ones
 }
 
 // namesKept is the maximum number of names kept from earlier lists.
@@ -112,8 +112,8 @@ func (l *ModelList) Decides(p *Profile, served string) bool {
 
 var errNoModelList = errors.New("the engine lists no models")
 
-// Models reads all pages about models. Only the first page is required. The other pages add
-// details. If the first page has already been read, the caller passes it as known.
+// Models reads all pages about models. Only the first page is required; the other pages add
+// details. If the first page has already been read, pass it as known.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
@@ -195,8 +195,8 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	return m
 }
 
-// readKind reads a model's kind. It is a string, or the only key of an object such as {"reranker":
-// {"id2label": …}} from Text Embeddings Inference.
+// readKind reads a model's kind. The kind is a string, or the only key of an object such as
+// {"reranker": {"id2label": …}} from Text Embeddings Inference.
 func readKind(element any, field string) string {
 	if word := fieldText(element, field); word != "" || field == "" {
 		return taskKinds[word]

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cached returns a GetPage that fetches every page once and caches the result, including errors. It
-// is meant for a single detection.
+// cached returns a GetPage that fetches every page once and caches the result, including errors.
+// Use it for a single detection.
 func cached(get http1.GetPage) http1.GetPage {
 	type answer struct {
 		page http1.Page
@@ -34,7 +34,7 @@ func cached(get http1.GetPage) http1.GetPage {
 type Reader struct {
 	Get     http1.GetPage
 	Profile *Profile
-	Timeout time.Duration // per page
+	Timeout time.Duration // timeout per page
 }
 
 var errNoPage = errors.New("the engine has no such page")
@@ -68,7 +68,7 @@ func (r *Reader) Version(ctx context.Context) string {
 }
 
 // Slots reads how many requests the engine runs concurrently, and how many prompt tokens fit in its
-// cache (0: not reported). ok is false if the engine does not report the number of requests.
+// cache (0 if not reported). ok is false if the engine does not report the number of requests.
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -117,8 +117,8 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 }
 
 // Load reads the engine's load. It tries the load pages in turn, starting at index first, until one
-// can be read. It returns the index of that page, to be passed as first in the next call, and the
-// path of the page.
+// of them can be read. It returns that page's path and index. Pass the index as first in the next
+// call.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {

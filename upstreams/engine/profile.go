@@ -53,7 +53,7 @@ type Member struct {
 // HealthPage describes an engine's health page.
 type HealthPage struct {
 	Path      string
-	Timeout   time.Duration // 0: the profile sets none
+	Timeout   time.Duration // 0 if the profile sets none
 	AnyStatus bool          // every status below 500 is healthy
 }
 
@@ -83,7 +83,7 @@ func newProfile(e *config.Engine) (*Profile, error) {
 
 func members(m map[string]any) ([]Member, error) {
 	out := make([]Member, 0, len(m))
-	// sorted, so that all calls send the members in the same order
+	// sort the names, so that all calls send the members in the same order
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		value, err := json.Marshal(m[name])
 		if err != nil {
@@ -113,9 +113,8 @@ func (p *Profile) Path(op string) string { return p.paths[op] }
 // own idle timeout.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
-// TokenLimitMember returns the request member with the token limit: max_tokens or
-// max_completion_tokens. It returns "" if the engine reads both members. The client's member can
-// then stay.
+// TokenLimitMember returns the request member for the token limit: max_tokens or
+// max_completion_tokens. It returns "" if the engine accepts both, so the client's member can stay.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -124,7 +123,7 @@ func (p *Profile) TokenLimitMember() string {
 }
 
 // Prefill returns the members to add to a request whose last message is the start of the response.
-// It is empty if the engine always continues that message, or never does.
+// It returns none if the engine always continues such a message, or never does.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
 // ContinuesAnswers reports whether the engine can continue a response that the request starts. Some
@@ -133,12 +132,12 @@ func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
 }
 
-// CacheSalt returns the request member that keeps the cached prompts of clients apart, or "" if the
-// engine has none.
+// CacheSalt returns the request member that separates the cached prompts of different clients, or
+// "" if the engine has no such member.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
-// PriorityOrder returns config.PriorityLowerFirst or PriorityHigherFirst: the order in which the
-// engine serves priorities. It returns "" if the engine ignores priorities.
+// PriorityOrder returns the order in which the engine serves priorities: config.PriorityLowerFirst
+// or config.PriorityHigherFirst. It returns "" if the engine ignores priorities.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
 // Forms describes the forms in which the engine accepts parts of a request. The values are defined
@@ -187,9 +186,9 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 // Reasoning describes how a request sets the reasoning effort, in reasoning_effort, and which member
 // holds the reasoning of earlier turns.
 type Reasoning struct {
-	Words   []string // accepted words; empty: none, low, medium, high and xhigh
-	Off, On []Member // members that switch reasoning off ("none") or on
-	History string   // member of an assistant's message; empty: the engine reads no history
+	Words   []string // accepted values; if empty, none, low, medium, high and xhigh
+	Off, On []Member // Off contains the members that switch reasoning off, On those that switch it on
+	History string   // member of an assistant message; empty if the engine reads no earlier reasoning
 }
 
 // Reasoning describes how to control the engine's reasoning.
@@ -205,7 +204,7 @@ func (p *Profile) Reasoning() Reasoning {
 // Has reports whether the engine has the given quirk, for example config.QuirkOwnHost.
 func (p *Profile) Has(quirk string) bool { return slices.Contains(p.spec.Quirks, quirk) }
 
-// Quirks returns the quirks in the order of the profile.
+// Quirks returns the quirks in the profile's order.
 func (p *Profile) Quirks() []string { return p.spec.Quirks }
 
 // Health returns the engine's health page.

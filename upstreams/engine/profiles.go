@@ -69,8 +69,8 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// With returns profiles in which the given ones replace the user's. It returns p if the user's
-// profiles are unchanged.
+// With returns profiles in which the given ones replace the user's profiles. It returns p if they
+// are unchanged.
 func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
@@ -78,9 +78,9 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists all bundled profiles. If an engine would also match the signs of another
-// profile (llama.cpp's router, or the simulator that imitates vLLM), the engine's profile must come
-// before the other one. Profiles that need the most requests to rule out come last.
+// detectionOrder lists all bundled profiles. If an engine also matches the signs of another
+// profile, the engine's profile must come first. Examples are llama.cpp's router, and the
+// simulator, which imitates vLLM. Profiles that need the most requests to rule out come last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
@@ -97,11 +97,11 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// anyEngine lists profiles that do not determine the kind of engine.
+// anyEngine lists profiles that stand for no particular kind of engine.
 var anyEngine = []string{genericName, "sim", Penstock}
 
-// Known returns the engine names that a configuration may use without defining them. They are
-// computed only once, because every load of the configuration needs them.
+// Known returns the engine names that a configuration may use without defining them. It computes
+// them only once, because every load of the configuration needs them.
 var Known = sync.OnceValue(func() config.Known {
 	k := config.Known{Engines: Names(nil)}
 	profiles, err := LoadProfiles(nil)
@@ -234,8 +234,8 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// Successor returns an upstream's profile after a reload. It is the detected profile, unless the
-// operator has changed `engine`. before and now are the old and the new value of `engine`.
+// Successor returns an upstream's profile after a reload: the detected profile, unless the operator
+// has changed `engine`. before and now are the old and the new value of `engine`.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -243,9 +243,9 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	return p.Assumed(now)
 }
 
-// candidates returns the profiles from which detection chooses. For "auto" these are all profiles.
-// Otherwise these are the variants of the named profile, which are `like` it and have detection
-// signs.
+// candidates returns the profiles from which detection chooses. For "auto", these are all profiles.
+// Otherwise they are the variants of the named profile: profiles that are `like` it and have
+// detection signs.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.ordered

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Trial is the result of one tiny call that tests one feature that agents need.
+// Trial is the result of a tiny call that tests a single feature that agents need.
 type Trial struct {
 	Name    string       `json:"name"` // for example "text" or "tool call"
 	Verdict TrialVerdict `json:"verdict"`
@@ -40,7 +40,7 @@ const (
 	trialPrefill  = "prefill"
 )
 
-// trialTimeout is the timeout of one call. It includes the time for loading the model.
+// trialTimeout is the timeout of one call. It includes the time to load the model.
 const trialTimeout = 2 * time.Minute
 
 // trier sends trial calls for one model of an engine.

@@ -20,23 +20,23 @@ import (
 // tryable simulates an engine that generates. It serves the pages of an archive and generates the
 // responses.
 type tryable struct {
-	// Status by the feature that the request uses: tools, response_format, reasoning, prefill. ""
-	// matches any request.
+	// status contains the response status by feature: tools, response_format, reasoning or prefill.
+	// "" matches any request.
 	status        map[string]int
 	plainError    bool   // errors are not JSON
 	leaks         string // feature whose markup remains in the text: tools or thinking
-	thinks        string // asked (default), always or never
+	thinks        string // when the model reasons: asked (default), always or never
 	calls         int    // number of tool calls in a response
 	tool, args    string
 	shapeless     bool   // schemas are ignored
-	begun         string // continues, echoes, counts (in a new response) or restarts
-	deaf          bool   // continues to generate after its client has left
+	begun         string // how a begun response is handled: continues, echoes, counts (in a new response) or restarts
+	deaf          bool   // the engine continues to generate after its client has disconnected
 	posts, active atomic.Int64
 	mu            sync.Mutex
 	bodies        []string
 }
 
-// running maps engines to their metric for running requests.
+// running maps each engine to its metric for running requests.
 var running = map[string]string{"vllm": "vllm:num_requests_running", "llamacpp": "llamacpp:requests_processing"}
 
 func (f *tryable) serve(t *testing.T, archive string) string {
@@ -136,7 +136,7 @@ func (f *tryable) stream(w http.ResponseWriter, text string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// endless keeps streaming until the client leaves. If deaf is set, it does not stop even then.
+// endless streams until the client disconnects. If deaf is set, it does not stop even then.
 func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	f.active.Add(1)
 	leave := func() { f.active.Add(-1) }
@@ -227,8 +227,8 @@ func TestTry(t *testing.T) {
 }
 
 // TestTriedReport checks that the report lists the trials as text and as JSON. A failed trial is an
-// error. If the trial of a prefill succeeds, the report suggests one more line. Without --try, no
-// trial is sent.
+// error. If the prefill trial succeeds, the report suggests one more line. Without --try, no trial
+// is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
 	ask := func(f *tryable, o DoctorOptions) (string, error) {
@@ -270,7 +270,7 @@ func TestTriedReport(t *testing.T) {
 		found[0].TriedModel != "org/m" || len(found[0].Tried) != 9 || found[0].Tried[0].Verdict != TrialOK {
 		t.Errorf("report: %v, %v: %s; want one vllm with 9 trials of org/m", err, jsonErr, out)
 	}
-	// The line is suggested only for an engine that is not known to continue a prefill.
+	// The report suggests the line only for an engine that is not known to continue a prefill.
 	archive = "ollama"
 	for begun, want := range map[string]bool{"": true, "counts": false} {
 		f := good()

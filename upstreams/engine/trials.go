@@ -29,8 +29,8 @@ func hasAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
-// advice explains how to enable a feature: with the flags, or with the text without if flags is
-// empty.
+// advice explains how to enable a feature: with flags or, if flags is empty, with the text in
+// without.
 func advice(flags, without string) string {
 	if flags == "" {
 		return without
@@ -46,7 +46,7 @@ func (t *trier) reasoningAdvice() string {
 	return advice(t.profile.spec.Flags.Reasoning, "it has no parser for this model's reasoning")
 }
 
-// text asks for a single word. If it fails, the other trials are skipped.
+// text requests a single word. If this trial fails, the other trials are skipped.
 func (t *trier) text(ctx context.Context) {
 	a := t.ask(ctx, t.body(64, []any{userMessage("Say hello.")}))
 	switch p := a.problem(); {
@@ -75,7 +75,7 @@ func (t *trier) efforts(ctx context.Context) {
 	var taken, refused []string
 	status := 0
 	for _, word := range words {
-		if word == "none" || word == "minimal" { // off has its own trial, and minimal is never sent
+		if word == "none" || word == "minimal" { // none has a separate trial, and minimal is never sent
 			continue
 		}
 		a := t.ask(ctx, t.body(1, []any{userMessage("Say hello.")}, object{"reasoning_effort": word}, memberValues(form.On)))
@@ -219,9 +219,9 @@ func (t *trier) schema(ctx context.Context) {
 	}
 }
 
-// prefill starts a response and checks whether the engine continues it. A model may also continue
-// the count in a new response. The second prefill distinguishes the two cases. It stops in the
-// middle of a number, so a response that starts with a digit must be a continuation.
+// prefill starts a response and checks whether the engine continues it. Because a model may also
+// continue the count in a new response, there is a second prefill. It stops in the middle of a
+// number, so a response that starts with a digit must be a continuation.
 func (t *trier) prefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{

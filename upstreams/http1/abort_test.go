@@ -32,7 +32,7 @@ func TestAbort(t *testing.T) {
 	begins := func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1) } // the request has started
 	tests := []struct {
 		name   string
-		engine func(p *rawserver.Peer) // plays the engine up to the point where it only waits
+		engine func(p *rawserver.Peer) // simulates the engine up to the point where it only waits
 		body   int
 		reader bool
 		run    func(x *Exchange, r *Request) error
@@ -49,7 +49,7 @@ func TestAbort(t *testing.T) {
 			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
 				return err
 			}
-			time.Sleep(60 * time.Millisecond) // the owner does something else during the abort
+			time.Sleep(60 * time.Millisecond) // during the abort, the owner is not in a call
 			return readUntilError(x, soon())
 		}},
 		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
@@ -101,7 +101,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 		engine(p)
 		waiting <- true
 		if size > 0 {
-			<-begun // an early check for the close would look like a response
+			<-begun // a check for the close before this point would look like a response
 			closed <- untilReset(p)
 			return
 		}
@@ -144,8 +144,8 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	return at.Sub(begin)
 }
 
-// untilReset waits until the connection has ended. It does not read the queued bytes, because an
-// engine must notice the end even while it is busy.
+// untilReset waits until the connection has ended. It does not read queued bytes, because a busy
+// engine must also notice that the connection has ended.
 func untilReset(p *rawserver.Peer) time.Time {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		// fails after a reset, even while bytes are queued
@@ -232,7 +232,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 		if err := next.Send(post("next")); err != nil || !next.request.reused {
 			t.Fatal(err, next.request.reused)
 		}
-		x.Abort(errTestCause) // too late: the connection already serves another exchange
+		x.Abort(errTestCause) // has no effect, because the connection already serves another exchange
 		if err := next.Await(soon()); err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 }
 
 // TestAbortRace aborts exchanges at random moments while other exchanges follow on the same
-// connections. A late abort must not hit the next exchange on the connection, so only the aborted
+// connections. A late abort must not affect the next exchange on the connection: only aborted
 // exchanges may fail.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
@@ -311,7 +311,7 @@ func TestCloseEndsTheExchange(t *testing.T) {
 		_, err := p.Reader.ReadByte()
 		closed <- err
 		for err = nil; err == nil; time.Sleep(time.Millisecond) {
-			// fails only once the other side has stopped reading
+			// the write fails once the other side has closed its socket
 			_, err = p.Write([]byte("1\r\na\r\n"))
 		}
 		closed <- err

@@ -90,7 +90,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				if !ok {
 					p.T.Error("the request did not come")
 				}
-				time.Sleep(lateReply) // at the end of this time, nothing is in flight
+				time.Sleep(lateReply) // after this time, nothing is in flight
 				p.Send(rawserver.Sized(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout

@@ -14,10 +14,10 @@ const defaultAckTimeout = 5 * time.Second
 // ackWatch schedules checks that the engine's host acknowledges a request. It covers only the time
 // before the response. HostWatch detects hosts that disappear later.
 type ackWatch struct {
-	checkAt time.Time // zero: the host has acknowledged everything
+	checkAt time.Time // zero if the host has acknowledged everything
 }
 
-// begin starts the watch after a request was written.
+// begin starts the watch once a request has been written.
 func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now.Add(timeout) }
 
 func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }

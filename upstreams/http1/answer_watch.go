@@ -4,11 +4,11 @@ import "sync/atomic"
 
 // AnswerWatch detects whether response bytes arrive from an engine. The zero value is ready to use.
 //
-// Every read of every call reports to it, but only the first read after Looks writes the state.
-// That write makes the state odd, and later reads only load it.
+// Every read of every call reports to the watch, but only the first read after Looks writes the
+// state. That write makes the state odd, and later reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Looks returns a number that changes if bytes were read since the previous call.
+// Looks returns a number that changes whenever bytes were read since the previous call of Looks.
 func (w *AnswerWatch) Looks() uint64 {
 	for {
 		s := w.state.Load()

@@ -61,7 +61,7 @@ func TestAnswerWatchRaced(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkAnswerWatch reads responses of one upstream on every core.
+// BenchmarkAnswerWatch records reads from one upstream on every core.
 func BenchmarkAnswerWatch(b *testing.B) {
 	var w AnswerWatch
 	p := []byte("x")

@@ -9,7 +9,7 @@ import (
 // replyRules are strict, with exceptions for known engines.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
-// bodyKind is how a body is framed.
+// bodyKind is the framing of a body.
 type bodyKind uint8
 
 const (
@@ -27,7 +27,7 @@ type body struct {
 	surplus bool  // the read that returned the end also returned bytes after it
 	left    int64 // unread bytes, if kind is bodySized
 	chunks  chunked.Decoder
-	later   error // a framing error to return after the payload before it
+	later   error // framing error to return once the payload before it has been read
 }
 
 // begin sets the framing from the response head (RFC 9112, 6.3).
@@ -87,7 +87,7 @@ func (b *body) payload(p []byte) []byte {
 }
 
 // unframe moves the payload in p to the start of p and returns its length. Bytes after the end of
-// the body do not belong to this exchange and prevent the connection from being reused.
+// the body do not belong to this exchange, and prevent the reuse of the connection.
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
 		n = int(min(int64(len(p)), b.left))

@@ -64,8 +64,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestCatchUpEnds checks that an engine that sends without pause can extend its deadline only a
-// little.
+// TestCatchUpEnds checks that an engine that sends continuously can exceed its deadline only
+// slightly.
 func TestCatchUpEnds(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	var c catchUp
@@ -78,7 +78,7 @@ func TestCatchUpEnds(t *testing.T) {
 		{begin, begin.Add(time.Hour), true},
 		{begin, begin.Add(time.Hour + catchUpMost - 1), true},
 		{begin, begin.Add(time.Hour + catchUpMost), false},
-		{begin.Add(time.Minute), begin.Add(2 * time.Hour), true}, // another deadline
+		{begin.Add(time.Minute), begin.Add(2 * time.Hour), true}, // a different deadline
 	} {
 		c.until = step.until
 		if got := c.allowed(step.now); got != step.want {

@@ -17,27 +17,27 @@ import (
 //
 // conn changes the socket's deadlines as rarely as possible, because each change moves a runtime
 // timer. When a deadline fires, read and send compare the clock with the caller's limit. If the
-// deadline of an earlier exchange fires, it therefore costs only one check.
+// deadline of an earlier exchange fires, this costs only one check.
 type conn struct {
 	nc      net.Conn        // connection to read and write: a plainConn, or TLS over it
 	sock    net.Conn        // the underlying socket
-	raw     syscall.RawConn // for system calls; noSocket if there is no descriptor
+	raw     syscall.RawConn // used for system calls; noSocket if there is no descriptor
 	secured bool            // nc is TLS
 	poll    poll
 
-	catchUp catchUp   // for all reads, including those of the TLS layer
-	readBy  time.Time // current read deadline of the socket; zero: none
-	writeBy time.Time // current write deadline of the socket; zero: none
+	catchUp catchUp   // applies to all reads, including those by the TLS layer
+	readBy  time.Time // current read deadline of the socket, or zero
+	writeBy time.Time // current write deadline of the socket, or zero
 
 	retires     time.Time // when reuse ends; set when the connection first becomes idle
 	expires     time.Time // while idle: when the idle time ends
 	kept        time.Time // while idle: when the connection became idle
 	unsolicited bool      // unsolicited bytes arrived right after a response
 
-	watch    *HostWatch    // tracks the connection until it is closed
+	watch    *HostWatch    // HostWatch that tracks the connection until it is closed
 	addr     string        // the host's address in watch
-	vanished atomic.Bool   // watch closed it because its host has vanished
-	hangID   atomic.Uint64 // in engineHangUps; 0: not watched there
+	vanished atomic.Bool   // watch closed the connection because its host has vanished
+	hangID   atomic.Uint64 // key in engineHangUps; 0 if not watched there
 }
 
 // newConn wraps a connected socket. sock may also be a connection without a descriptor, such as
@@ -92,19 +92,19 @@ func (c *plainConn) Read(p []byte) (int, error) {
 // response is in the socket. The time for this is limited, because otherwise an engine that sends
 // continuously could outlast its deadline.
 type catchUp struct {
-	until time.Time // deadline of the current read; zero: none
-	of    time.Time // the last deadline that has passed
+	until time.Time // deadline of the current read, or zero
+	of    time.Time // the last expired deadline
 	since time.Time // when a read noticed that the deadline had passed
 }
 
-// catchUpMost is how long after a deadline reads still return bytes. It leaves ample time for the
+// catchUpMost is how long after a deadline reads still return bytes. That is ample time for the
 // bytes in the socket and in the network.
 const catchUpMost = time.Second
 
 // allowed reports whether to read from the socket once more.
 func (c *catchUp) allowed(now time.Time) bool {
 	if c.until.IsZero() || now.Before(c.until) {
-		return false // a deadline of an earlier exchange has fired; the caller repeats the read
+		return false // a deadline of an earlier exchange has fired, and the caller repeats the read
 	}
 	if c.of != c.until {
 		c.of, c.since = c.until, now
@@ -113,7 +113,7 @@ func (c *catchUp) allowed(now time.Time) bool {
 }
 
 // close closes the socket immediately. It may be called from any goroutine, any number of times. It
-// sends no TLS close_notify, because that could block behind a write that the engine does not read.
+// sends no TLS close_notify, because sending one could block if the engine has stopped reading.
 func (c *conn) close() {
 	_ = c.sock.Close()
 	engineHangUps.forget(c)
@@ -122,8 +122,8 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the next close discard unsent bytes and send a reset. Use it for abandoned requests,
-// because otherwise the kernel would first deliver the rest of the request.
+// reset makes the next close discard unsent bytes and send a reset. Use it for abandoned requests;
+// otherwise the kernel would still deliver the remaining bytes of the request.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails only on a closed socket
@@ -131,7 +131,8 @@ func (c *conn) reset() {
 }
 
 // read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
-// no limit) and then returns ErrNotYet. It never returns both bytes and an error.
+// no limit). If no byte has arrived by then, it returns ErrNotYet. It never returns both bytes and
+// an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	if c.poll.inside {
 		return 0, ErrNotYet
@@ -152,8 +153,8 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	}
 }
 
-// late translates the error of a read. It returns nil if only a deadline of an earlier exchange has
-// fired. The caller must then repeat the read.
+// late translates the error of a read. If only a deadline of an earlier exchange has fired, it
+// returns nil, and the caller must repeat the read.
 func (c *conn) late(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -191,7 +192,7 @@ func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	}
 }
 
-// fetchNow fetches bytes that have already arrived although the deadline has passed, like
+// fetchNow fetches bytes that have already arrived even if the deadline has passed, like
 // plainConn.Read.
 func (c *conn) fetchNow() (came bool) {
 	if !c.catchUp.allowed(time.Now()) {
@@ -215,8 +216,8 @@ func (c *conn) peek() peeked {
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes have arrived although the engine's host has not acknowledged any
-// of the first size bytes of a request. Such bytes cannot be the response. See also errLeftover.
+// leftover reports whether bytes have arrived before the engine's host acknowledged any of the
+// first size bytes of a request. Such bytes cannot be the response. See also errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -226,8 +227,8 @@ func (c *conn) leftover(size int) (yes bool) {
 }
 
 // sendHead writes the head of a request on a keep-alive connection that supports fetch, and checks
-// the socket before and after the write. It returns the number of sent bytes: fewer than all if the
-// socket is full. The error is errNotQuiet if nothing was written, or errLeftover.
+// the socket before and after the write. It returns the number of bytes sent, which is less than
+// len(b) if the socket is full. The error is errNotQuiet if nothing was written, or errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
@@ -263,7 +264,7 @@ func (c *conn) writeWithin(by time.Time) {
 const sendPiece = 64 << 10
 
 // send writes from the front of v and removes the written bytes. It makes a single attempt, so
-// bytes may remain in v, with or without an error.
+// bytes may remain in v even if err is nil.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
 		n, err := v.WriteTo(c.sock)
@@ -307,7 +308,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after step, and by last plus limit at the latest. If the
+// armWrite makes the next write return after step, but no later than limit after last. If the
 // connection is not TLS, an earlier deadline does no harm, so an exchange can often use the
 // deadline of the previous one.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {

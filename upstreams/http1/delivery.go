@@ -7,7 +7,7 @@ import (
 
 const (
 	// resendWithin limits retries. A request is sent again only if its keep-alive connection ends
-	// within this time after the request. It leaves ample time for a round trip.
+	// within this time after the request. That is ample time for a round trip.
 	resendWithin = time.Second
 	// lastWords is how long the exchange keeps reading from a connection after a failed write. It
 	// is short, because any bytes that the engine sent before it closed the connection have already
@@ -42,7 +42,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 	d.small = d.req.size() <= smallRequest
 	for c := d.t.idle.take(d.req.At); c != nil; c = d.t.idle.take(d.req.At) {
 		later := d.small && c.fetches()
-		if !c.fetches() && c.stale(d.req.At) { // otherwise the write looks
+		if !c.fetches() && c.stale(d.req.At) { // otherwise the write checks the socket
 			d.t.discard(c)
 			continue
 		}
@@ -86,7 +86,7 @@ func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 
 // detach closes the connection, so that another one can be attached.
 func (d *delivery) detach(life *lifetime) {
-	_ = life.hold(nil, nil) // the caller checks for an abort
+	_ = life.hold(nil, nil) // the caller handles an abort
 	d.t.discard(d.c)
 }
 
@@ -156,7 +156,7 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 		life.writing.Store(false)
 		return nil
 	case errors.Is(err, errLeftover):
-		return d.replace(life, in, !d.c.secured) // if TLS, the bytes may belong to the handshake
+		return d.replace(life, in, !d.c.secured) // with TLS, the bytes may belong to the handshake
 	case fromReader:
 		d.c.reset()
 		return life.fail(&Failure{Kind: Aborted, Reason: ReasonBody, Err: own.err})
@@ -182,8 +182,8 @@ func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	}
 	cause = d.c.ended(cause)
 	if errors.Is(cause, errUnacked) {
-		// If there were no reset, the kernel would deliver the request when the host is back,
-		// although another engine already has the request.
+		// Otherwise the kernel would deliver the request when the host is back, even though another
+		// engine already has the request.
 		d.c.reset()
 	}
 	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would also fail

@@ -12,7 +12,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestDetail checks the details of failed connects for operators. They contain no part of a
+// TestDetail checks the details of failed connects, which operators see. They contain no part of a
 // request, of the API key or of the URL's path.
 func TestDetail(t *testing.T) {
 	checkLeaks(t)
@@ -74,7 +74,7 @@ func TestDetail_Bounded(t *testing.T) {
 	}
 }
 
-// TestBaseURL_Errors checks that an error about a URL contains no part of the URL that may be a
+// TestBaseURL_Errors checks that errors about a URL contain no part of the URL that may be a
 // credential.
 func TestBaseURL_Errors(t *testing.T) {
 	t.Parallel()

@@ -28,11 +28,11 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	return c, nil
 }
 
-// connectOnce opens a new connection before ctx ends and completes the TLS handshake. It tries each
-// address of the upstream in turn. Each address gets an equal share of the remaining time. An
-// address that fails is tried last in later calls. If every address fails, connectOnce returns the
-// failure of the attempt that got furthest. A bad certificate, for example, is more informative
-// than a timeout.
+// connectOnce opens a new connection and completes the TLS handshake before ctx is done. It tries
+// each address of the upstream in turn. Each address gets an equal share of the remaining time.
+// Later calls try a failed address last. If every address fails, connectOnce returns the failure of
+// the attempt that got furthest. A bad certificate, for example, is more informative than a
+// timeout.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}

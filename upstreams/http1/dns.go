@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	dnsFresh       = 30 * time.Second // an older result is still used while a look-up renews it in the background
+	dnsFresh       = 30 * time.Second // how long a result is fresh; older ones are used during their renewal
 	dnsPause       = time.Second      // minimum interval between the starts of two look-ups
 	dnsTimeout     = 10 * time.Second // timeout of a look-up
 	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
@@ -21,17 +21,17 @@ const (
 // result until a newer one arrives, so only the first requests wait for the resolver.
 type dnsCache struct {
 	host, port string
-	fixed      []string // addresses of IP literals and localhost, which need no resolver
+	fixed      []string // addresses for an IP literal or localhost, which need no resolver
 	guard      Guard
 	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	ctx        context.Context // cancels look-ups when the transport is closed
 
 	mu          sync.Mutex
-	known       []string             // replaced, never modified
+	known       []string             // last known addresses; replaced, never modified
 	unreachable map[string]time.Time // time of each address's last failure
 	since       time.Time            // time of the last successful look-up
 	last        time.Time            // start of the last look-up
-	lastErr     error                // error of the last look-up
+	lastErr     error                // why the last look-up failed, or nil
 	pending     chan struct{}
 }
 
@@ -80,7 +80,7 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 }
 
 // demote moves an unreachable address behind the others. Otherwise every dial would first wait for
-// that address, for example a second for an IPv6 address without a route.
+// that address: a second, for example, if IPv6 has no route.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return

@@ -79,7 +79,7 @@ func TestNames(t *testing.T) {
 			time.Sleep(dnsFresh - time.Second)
 			get(t, n, "10.0.0.1:8000")
 			time.Sleep(2 * time.Second)
-			get(t, n, "10.0.0.1:8000") // too old, but still used
+			get(t, n, "10.0.0.1:8000") // the result is too old, but still used
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
 			if n := r.count(); n != 2 {
@@ -99,7 +99,7 @@ func TestNames(t *testing.T) {
 				time.Sleep(dnsFresh)
 				get(t, n, "10.0.0.1:8000")
 			}
-			r.answer(nil, nil) // an answer without addresses counts as a failure
+			r.answer(nil, nil) // a result without addresses counts as a failure
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.1:8000")
 		})
@@ -191,7 +191,7 @@ func TestUnresolvedUpstream(t *testing.T) {
 }
 
 // TestShunnedAddressComesLast checks that a failed address stays last until the failure is
-// forgotten, whatever order the resolver returns.
+// forgotten, regardless of the resolver's order.
 func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
@@ -203,7 +203,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
 				t.Errorf("addresses %v, %v; want %v", got, err, want)
 			}
-			synctest.Wait() // for the look-up in the background
+			synctest.Wait() // waits for the background look-up
 		}
 		renewed := func() {
 			t.Helper()

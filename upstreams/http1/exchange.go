@@ -8,17 +8,17 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// Exchange is one request and its response. Only the owner may call its methods, and only one at a
-// time. Abort is the exception. Call Begin before any other method.
+// Exchange is one request and its response. Only the owner may call its methods, one at a time.
+// Abort is the exception. Call Begin before any other method.
 type Exchange struct {
 	life    lifetime // shared with Abort
 	request delivery
 	reply   reply
-	answers *AnswerWatch // watch of the upstream's calls; nil: not a call
+	answers *AnswerWatch // records response bytes of calls; nil for other exchanges
 }
 
-// Begin initialises x, which must be zero, for an exchange over t, as Transport.Exchange does. If w
-// is not nil, it records response bytes.
+// Begin initialises x for an exchange over t, as Transport.Exchange does. x must be the zero value.
+// If w is not nil, it records response bytes.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	if x.request.t != nil {
 		panic("BUG: an exchange is begun twice")
@@ -29,8 +29,8 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 // Send sends r on an idle connection, or on a new one, and waits until the whole request is
 // written. If the engine responds early and stops reading, Send also returns nil, and Await reads
 // the response. A small request on an idle connection is written only in Await, so call Await
-// immediately. Send copies r but not its slices. Request documents how long the slices must not
-// change.
+// immediately. Send copies r but not its slices. See Request for how long the slices must stay
+// unchanged.
 //
 // The error is a *Failure: Unreachable, Timeout (from the connect or write clock), or Aborted. Call
 // Send at most once.
@@ -123,7 +123,7 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 //
 // Read returns io.EOF at the end of the body (see Framed). When the given time has passed, Read
 // returns ErrNotYet and may be called again. Any other error is a *Failure of kind BadResponse or
-// Aborted. Read never returns bytes together with an error. Large reads are not buffered.
+// Aborted. Read never returns bytes together with an error. Large reads bypass the buffer.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if err := x.life.check(); err != nil {
 		return 0, err
@@ -167,25 +167,25 @@ func (x *Exchange) Take() []byte {
 
 // Wait waits until Read would return bytes, the end of the body or a failure, but at most until the
 // given time (zero: no limit). If the caller allocates its buffer only after Wait, neither the
-// caller nor the exchange needs memory during the wait. A call of Wait is optional, and it may
-// return early. It returns false if the given time passes first.
+// caller nor the exchange needs memory during the wait. Calling Wait is optional, and it may return
+// early. It returns false if the given time passes first.
 func (x *Exchange) Wait(until time.Time) bool {
 	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
 
-// Stay is Wait with a step, which handles bytes as soon as they arrive. Stay continues to wait as
-// long as step returns true, and returns what Wait returns. A step saves a read that finds nothing.
+// Stay is like Wait, but calls step as soon as bytes arrive, and continues to wait as long as step
+// returns true. This saves a read that would find nothing.
 //
-// The step runs within the runtime's poller. It must not wait for anything, and it must not call
-// Wait, Stay or Close. A Read in it returns ErrNotYet instead of waiting. Some exchanges cannot
-// stay; Stay is then Wait, and step is not called.
+// step runs within the runtime's poller. It must not block, and must not call Wait, Stay or Close.
+// Within step, Read returns ErrNotYet instead of waiting. Some exchanges cannot stay in the poller.
+// For these, Stay is Wait, and step is not called.
 func (x *Exchange) Stay(until time.Time, step func() bool) bool {
-	x.life.staying.Store(true) // before the check: an abort before it is seen there, and a later one interrupts
+	x.life.staying.Store(true) // set before the check, so that an abort is either seen by the check or interrupts the stay
 	defer x.life.staying.Store(false)
 	return x.life.check() != nil || x.reply.stay(x.request.c, x.request.t.guard, until, step)
 }
 
-// broken fails the exchange because of what the engine sent.
+// broken fails the exchange because the engine sent an invalid response.
 func (x *Exchange) broken(err error) error {
 	reason := ReasonInvalid
 	wire, ours := errors.AsType[*wireError](err)
@@ -211,7 +211,7 @@ func (x *Exchange) cutOff(err error) error {
 // Abort aborts the exchange. It may be called from any goroutine, at any time, any number of times.
 // Abort closes the connection immediately. All running and later calls return a *Failure of kind
 // Aborted. Its Err is the cause of the first Abort, or context.Canceled if that cause is nil. After
-// Close it does nothing.
+// Close, Abort does nothing.
 func (x *Exchange) Abort(cause error) { x.life.abort(cause) }
 
 // Close ends the exchange. If the connection is reusable, Close returns it to the idle pool.
@@ -274,8 +274,8 @@ func (x *Exchange) Framed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// Sends returns how often the request was sent: 0 before Send, 1 normally, 2 after a retry on a new
-// connection.
+// Sends returns how many times the request was sent: 0 before Send, 1 normally, 2 after a retry on
+// a new connection.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
 // AtOnce reports whether the request was sent without waiting, because it was small and an idle

@@ -20,7 +20,7 @@ import (
 type pieces struct {
 	net.Conn
 	data   []byte
-	sizes  []byte // length of each piece in turn, minus one; empty: a single piece
+	sizes  []byte // length of each piece minus one; if empty, there is a single piece
 	at     int
 	waited bool
 }
@@ -44,7 +44,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func (p *pieces) SetReadDeadline(time.Time) error { return nil }
 
-// outcome is everything that the caller of an exchange can observe of a response.
+// outcome contains all properties of a response that the caller of an exchange can observe.
 type outcome struct {
 	Status  int
 	Headers map[string]string
@@ -59,7 +59,7 @@ type outcome struct {
 }
 
 // receive reads a response that arrives in pieces of the given sizes. room is the size of the
-// reads. If takes is set, receive waits for each piece and then takes it.
+// reads. If takes is set, receive calls Wait and Take for each piece.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}
@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply checks that the result does not depend on how a response is cut into pieces. It must
-// agree with net/http if both accept the response.
+// FuzzReply checks that the result does not depend on how a response is cut into pieces. If
+// net/http also accepts the response, the results must agree.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.Sized("hello"),
@@ -154,7 +154,7 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 		if want.Kind != 0 || want.interim > 0 || want.minor == 0 && want.chunked {
-			return // net/http returns interim replies, and does not decode chunks of HTTP/1.0
+			return // net/http returns interim responses, and does not decode chunks in HTTP/1.0
 		}
 		theirs, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(reply)), &http.Request{Method: method})
 		if err != nil {

@@ -23,10 +23,10 @@ func TestReplies(t *testing.T) {
 
 		status int
 		body   string
-		until  bool // the close ends the body
+		until  bool // the body ends when the connection is closed
 		kind   Kind
 		reason string
-		keep   bool // the connection serves the next exchange
+		keep   bool // the connection is reused for the next exchange
 	}
 	tests := []reply{
 		{name: "sized", reply: rawserver.Sized("hello"), hold: true, status: 200, body: "hello", keep: true},
@@ -178,9 +178,9 @@ func TestReplies(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	checkLeaks(t)
-	// fits the buffer, fills too much of it, needs a larger one
+	// a head that fits in the buffer, fills too much of it, or needs a larger one
 	for _, pad := range []int{0, 3 << 10, 30 << 10} {
-		body := strings.Repeat("0123456789", 10000) // more than fits after any head
+		body := strings.Repeat("0123456789", 10000) // larger than the buffer space left by any head
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			_, _, _ = p.Request()
 			p.Send("HTTP/1.1 429 No\r\nX-Pad: " + strings.Repeat("p", pad) + "\r\ncontent-TYPE:  text/event-stream \t\r\nContent-Type: text/plain\r\n" +
@@ -222,7 +222,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestResume delivers a response byte by byte. Between the bytes, waits time out.
+// TestResume delivers a response byte by byte, and checks that an exchange continues after waits
+// that time out.
 func TestResume(t *testing.T) {
 	const reply = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x\r\n world\r\n0\r\nT: x\r\n\r\n"
 	run := func(t *testing.T, serve func(*testing.T, func(*rawserver.Peer)) *rawserver.Server) {
@@ -246,7 +247,7 @@ func TestResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent, waits := 0, 0
-		next := func() { // another byte, after a wait that finds nothing
+		next := func() { // delivers the next byte after a wait that times out
 			waits++
 			if sent < len(reply) {
 				step <- true
@@ -323,8 +324,8 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDeadlines checks that a wait lasts as long as requested, whatever the previous deadline of
-// the socket was.
+// TestDeadlines checks that a wait lasts as long as requested, regardless of the socket's previous
+// deadline.
 func TestDeadlines(t *testing.T) {
 	checkLeaks(t)
 	release := make(chan bool, 2)
@@ -353,7 +354,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		}
 		release <- true
-		// no deadline, after a deadline that has passed
+		// no deadline, after one that has expired
 		if err := x.Await(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -369,8 +370,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestNoDeadlineMoves checks that consecutive exchanges with the same limits do not touch the
-// socket's timers.
+// TestNoDeadlineMoves checks that consecutive exchanges with the same limits do not change the
+// socket's deadlines.
 func TestNoDeadlineMoves(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -386,7 +387,7 @@ func TestNoDeadlineMoves(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	// A reset and an end are distinguished, both within the head and within the body.
+	// A reset is distinguished from an end, both within the head and within the body.
 	for _, tt := range []struct {
 		name, reply string
 		kind        Kind
@@ -479,7 +480,7 @@ func TestTLS(t *testing.T) {
 		s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 			_, _, _ = p.Request()
 			p.Send("HTTP/1.1 200 OK\r\n\r\nhalf")
-			_, _ = p.TCP.Write([]byte{23, 3, 3, 0, 200, 1}) // six bytes of a record of 200
+			_, _ = p.TCP.Write([]byte{23, 3, 3, 0, 200, 1}) // six bytes of a 200-byte record
 		})
 		_, body, _, err := roundTrip(transportTo(t, s.URL()), post("q"))
 		wantFailure(t, err, BadResponse, ReasonTruncated)
@@ -489,7 +490,7 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("an unknown authority", func(t *testing.T) {
 		checkLeaks(t)
-		// read them once: on a busy machine this can exceed the connect timeout
+		// load the certificates now, because on a busy machine this can exceed the connect timeout
 		if _, err := x509.SystemCertPool(); err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,9 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// On keep-alive connections, Await writes small requests.
+// These tests cover small requests on keep-alive connections, which Await writes.
 
-// unsent returns an exchange on a reused connection. Send has left its request "second" to Await.
+// unsent returns an exchange on a reused connection. Await is still to write its request "second".
 func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, rawserver.Serve(t, script).URL())
@@ -82,8 +82,8 @@ func TestUnsentAborted(t *testing.T) {
 	}
 }
 
-// TestUnsentAbortedWhileWaiting checks that an abort closes the connection even if Await, and not
-// Send, has written the request.
+// TestUnsentAbortedWhileWaiting checks that an abort closes the connection even if Await rather
+// than Send wrote the request.
 func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	checkLeaks(t)
 	got, closed := make(chan bool), make(chan bool)
@@ -108,8 +108,8 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket checks that the rest of a small request is written like a large request
-// if the socket does not accept all of it.
+// TestUnsentToAFullSocket checks that if the socket accepts only part of a small request, the
+// remaining bytes are written like those of a large request.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
@@ -143,7 +143,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}
 }
 
-// TestUnsentInPart checks that bytes that the socket has accepted are not written again.
+// TestUnsentInPart checks that bytes already accepted by the socket are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)

@@ -116,8 +116,8 @@ func TestWaitTLS(t *testing.T) {
 	}
 }
 
-// TestFresh checks that bytes that arrived with the head are not fresh. Bytes that a Read, or the
-// Wait before it, has fetched are fresh even if the end of the previous chunk had already arrived.
+// TestFresh checks that bytes that arrived with the head are not fresh. Bytes fetched by a Read, or
+// by the Wait before it, are fresh even if the end of the previous chunk had already arrived.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)
@@ -206,8 +206,8 @@ func TestAnswerWatch(t *testing.T) {
 	}
 }
 
-// TestReadsBySocket checks that package socket reads the part of a response that Read takes
-// directly from the connection, even under TLS.
+// TestReadsBySocket checks that Read uses package socket for bytes that it reads directly from the
+// connection, even under TLS.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
 	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {

@@ -18,7 +18,7 @@ const (
 	// BadResponse means that the response is malformed, truncated, too large, or unsafely framed.
 	BadResponse
 	// Aborted means that the edge aborted the exchange. Failure.Err is the cause passed to Abort,
-	// or the error of the request's BodyReader. An aborted exchange is no evidence about the
+	// or the error of the request's BodyReader. An aborted exchange says nothing about the
 	// upstream.
 	Aborted
 )
@@ -66,7 +66,7 @@ const (
 type Failure struct {
 	Kind     Kind
 	Upstream string // TransportOptions.Upstream
-	Clock    string // for Timeout: the expired clock, such as ClockConnect
+	Clock    string // if Kind is Timeout, the expired clock, such as ClockConnect
 	Reason   string // such as ReasonConnect
 	Sent     bool   // the engine may have received part of the request
 	Err      error  // the cause, or nil
@@ -88,8 +88,8 @@ func (f *Failure) Error() string {
 }
 
 // Detail explains to the operator why a connection failed, for example "tls: failed to verify
-// certificate: x509: …". If the connection succeeded, Detail returns "", because the reason
-// suffices.
+// certificate: x509: …". If the connection succeeded, Detail returns "", because the reason is
+// enough.
 func (f *Failure) Detail() string {
 	switch {
 	case f.Err == nil:

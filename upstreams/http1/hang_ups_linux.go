@@ -6,17 +6,18 @@ import (
 	"syscall"
 )
 
-// hangUpEvents is the mask of the events to watch: the engine's end, and errors, which epoll always
-// reports. Each is reported once (EPOLLET, a negative number in package syscall).
+// hangUpEvents is the mask of the watched events: the engine has closed its side, and errors, which
+// epoll always reports. Each event is reported once (EPOLLET, written as 1<<31 because the constant
+// in package syscall is negative).
 const hangUpEvents = syscall.EPOLLRDHUP | 1<<31
 
 // hangUps wakes exchanges whose engine hangs up while they stay in the runtime's poller
-// (Exchange.Stay). The poller reports that bytes and an end have arrived in one event, so an
-// exchange that has read the bytes would wait for the end without a second event. An epoll set of
-// our own reports the end alone. Its goroutine runs while there are connections.
+// (Exchange.Stay). The poller may report bytes and the end of the stream in one event. An exchange
+// that has read the bytes would then wait for an event that never comes. A separate epoll set
+// therefore reports only the end. Its goroutine runs while there are connections.
 //
-// Closing the reading half of a connection whose engine has closed its side loses nothing: bytes
-// that have arrived can still be read. But it makes the poller report the connection once more.
+// To wake an exchange, hangUps shuts down the connection for reading. Bytes that have arrived can
+// still be read, and the poller reports the connection once more.
 type hangUps struct {
 	mu    sync.Mutex
 	epoll *os.File // nil while there are no connections
@@ -26,8 +27,8 @@ type hangUps struct {
 
 var engineHangUps hangUps
 
-// watch adds a connection until it is closed, and reports whether it is watched. g guards the
-// goroutine if it has to be started.
+// watch adds a connection to the epoll set, and reports whether it succeeded. If the goroutine has
+// to be started, g guards it.
 func (h *hangUps) watch(c *conn, g Guard) bool {
 	if c.hangID.Load() != 0 {
 		return true
@@ -56,7 +57,7 @@ func (h *hangUps) watch(c *conn, g Guard) bool {
 	return true
 }
 
-// forget removes a connection that is closed.
+// forget removes a connection that is being closed.
 func (h *hangUps) forget(c *conn) {
 	if c.hangID.Load() != 0 {
 		h.mu.Lock()
@@ -69,7 +70,7 @@ func (h *hangUps) forget(c *conn) {
 func (h *hangUps) remove(c *conn) {
 	delete(h.conns, c.hangID.Swap(0))
 	if len(h.conns) == 0 && h.epoll != nil {
-		_ = h.epoll.Close() // ends the goroutine
+		_ = h.epoll.Close() // makes the goroutine exit
 		h.epoll = nil
 	}
 }
@@ -87,8 +88,8 @@ func (h *hangUps) control(f func(epoll uintptr) error) error {
 	return failed
 }
 
-// start makes the epoll set and starts the goroutine. The set itself is waited for in the runtime's
-// poller, so the goroutine needs no thread. The caller holds mu.
+// start creates the epoll set and starts the goroutine. The goroutine waits for the set in the
+// runtime's poller, so it needs no thread. The caller holds mu.
 func (h *hangUps) start(g Guard) bool {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
@@ -113,8 +114,8 @@ func (h *hangUps) start(g Guard) bool {
 	return true
 }
 
-// stop forgets the connections of an epoll set whose goroutine has ended. After a panic they are
-// watched again by the next set.
+// stop forgets the connections of an epoll set whose goroutine has exited. If it exited because of
+// a panic, the next set watches them again.
 func (h *hangUps) stop(set *os.File) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,13 +149,14 @@ func (h *hangUps) run(raw syscall.RawConn) {
 			c := h.conns[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
 			h.mu.Unlock()
 			if c != nil {
-				_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) }) // fails on a closed socket only
+				_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) }) // fails only on a closed socket
 			}
 		}
 	}
 }
 
-// interrupt ends a stay from any goroutine. Closing the socket would wait for the stay's step.
+// interrupt ends a stay. It may be called from any goroutine. Closing the socket instead would
+// block until a running step has returned.
 func (c *conn) interrupt() {
-	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) // fails only on a closed socket
 }

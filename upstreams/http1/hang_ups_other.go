@@ -2,7 +2,7 @@
 
 package http1
 
-// hangUps watches nothing here, so exchanges do not stay in the poller.
+// hangUps is not supported on this system, so exchanges do not stay in the poller.
 type hangUps struct{}
 
 var engineHangUps hangUps
@@ -10,5 +10,5 @@ var engineHangUps hangUps
 func (*hangUps) watch(*conn, Guard) bool { return false }
 func (*hangUps) forget(*conn)            {}
 
-// interrupt is not called here.
+// interrupt is never called on this system.
 func (c *conn) interrupt() { c.close() }

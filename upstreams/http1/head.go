@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	maxHead      = 64 << 10 // bytes of one head, including its last line end
-	maxHeadLines = 200      // including the status line
-	maxInterim   = 8        // 1xx heads before the final response
+	maxHead      = 64 << 10 // bytes of one head, including the final line end
+	maxHeadLines = 200      // number of lines, including the status line
+	maxInterim   = 8        // number of 1xx heads before the final response
 	maxKept      = 1 << 10  // bytes of a stored header value; longer values are dropped
 )
 
@@ -86,13 +86,13 @@ type head struct {
 	keep      bool // Connection: keep-alive
 	brief     bool // Keep-Alive: timeout=0
 	length    int64
-	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not set
+	idle      time.Duration // how long the engine keeps the connection, from Keep-Alive; 0 if not set
 	values    [fields]span
 
 	ready bool   // the final head is complete
 	err   error  // why the head is invalid
-	names []byte // buffer of the spans in values, once ready
-	inBuf bool   // names is the start of the read buffer
+	names []byte // buffer to which the spans in values refer, once ready
+	inBuf bool   // names is part of the read buffer
 }
 
 // advance parses the received bytes. It reports whether the final head is complete.
@@ -117,8 +117,8 @@ func (h *head) advance(in *received) (bool, error) {
 	return h.ready, h.err
 }
 
-// keepNames leaves the values of a complete head at the start of b, if enough room for the body
-// remains.
+// keepNames leaves the values of a complete head at the start of the read buffer, if enough space
+// for the body remains.
 func (h *head) keepNames(b []byte) {
 	h.names, h.inBuf = b[:h.next], true
 	if h.next > readBuffer/2 {
@@ -156,8 +156,8 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse continues to parse a head. b starts with all received bytes of the head, including those
-// already parsed. After the empty line it returns true, and head.next is the size of the head.
+// parse resumes parsing a head. b starts with everything received so far, including the bytes
+// already parsed. After the empty line, parse returns true, and head.next is the size of the head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -166,7 +166,8 @@ func (h *head) parse(b []byte) (bool, error) {
 			return false, errHeadSize
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
-			// immediately, because a server of another protocol may never end a line
+			// checked before the line ends, because a server of another protocol may never end a
+			// line
 			return false, errStatusLine
 		}
 		if end < 0 {
@@ -278,7 +279,7 @@ func (h *head) interpret(f field, value []byte) error {
 }
 
 // keepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a safety margin,
-// because the engine's timer starts earlier than the edge's, and the close takes time to arrive. It
+// because the engine's timer starts before the edge's, and its close takes time to arrive. It
 // ignores invalid values, because the header is only a hint.
 func (h *head) keepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// transportTo returns a transport to url that is closed when the test ends. If a goroutine remains,
-// the test fails.
+// transportTo returns a transport to url. It is closed when the test ends, and the test fails if a
+// goroutine remains.
 func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) *Transport {
 	t.Helper()
 	o := TransportOptions{Upstream: "gpu-a", URL: url}
@@ -74,7 +74,7 @@ func roundTrip(tr *Transport, r *Request) (status int, body string, x *Exchange,
 	return x.Status(), body, x, err
 }
 
-// mustEcho checks that tr works, by sending a request to a server that echoes it.
+// mustEcho checks that tr works. It sends a request to a server that echoes it.
 func mustEcho(t *testing.T, tr *Transport, body string) *Exchange {
 	t.Helper()
 	status, got, x, err := roundTrip(tr, post(body))

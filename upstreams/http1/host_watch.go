@@ -33,13 +33,13 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 // still responds on open connections. A refused connect does not count, because a draining engine
 // refuses connects but finishes its calls.
 //
-// The watch adds no cost to a request, and one map entry to a new connection.
+// The watch costs nothing per request, and one map entry per connection.
 type HostWatch struct {
 	doubted atomic.Bool // some host does not accept connections
 
-	// Unsolicited bytes; see distrust.
-	surplus      atomic.Int64              // number of occurrences
-	noReuseUntil atomic.Pointer[time.Time] // nil: never
+	// surplus and noReuseUntil record unsolicited bytes; see distrust.
+	surplus      atomic.Int64              // how often unsolicited bytes have arrived
+	noReuseUntil atomic.Pointer[time.Time] // nil if never
 	noReuseFor   time.Duration
 	onDistrust   func(reuseEndsFor time.Duration)
 
@@ -69,7 +69,7 @@ const noReuseFor = time.Minute
 
 // distrust records unsolicited bytes, and stops the reuse of connections for noReuseFor. An engine
 // that has sent a surplus response will do so again. If such a response arrives after the next
-// request, it cannot be distinguished from the correct one.
+// request, it cannot be distinguished from the correct response.
 func (w *HostWatch) distrust(now time.Time) {
 	w.surplus.Add(1)
 	until := now.Add(w.noReuseFor)
@@ -113,7 +113,7 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
-			// if this fails, the ordinary keep-alives detect the silence later
+			// if this fails, the ordinary TCP keep-alives detect the silence later
 			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
 		}
 	}

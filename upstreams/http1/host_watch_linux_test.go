@@ -23,7 +23,7 @@ func TestHostWatch(t *testing.T) {
 	defer rows.Wait()
 	for _, c := range []struct {
 		name  string
-		fails []error // errors of the connects before the host vanishes; nil is a successful connect
+		fails []error // result of each connect before the host vanishes; nil means success
 		late  bool    // the connection receives a byte after the failed connects
 		ends  int
 	}{
@@ -71,7 +71,7 @@ func TestHostWatch(t *testing.T) {
 			}
 			p.Vanish()
 			ended, patience := 0, 4*time.Second
-			if c.ends > 0 { // on a busy machine, the acknowledgement may be owed only later
+			if c.ends > 0 { // on a busy machine, the acknowledgement may become overdue later
 				patience = 30 * time.Second
 			}
 			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -12,19 +12,19 @@ type idlePool struct {
 	guard Guard
 
 	mu       sync.Mutex
-	conns    []*conn // most recently used last; reused from the end
+	conns    []*conn // ordered by last use; the last connection is reused first
 	closed   bool
 	sweeper  *time.Timer
 	sweeping bool // the sweeper timer is set
 }
 
-// longestKept is how long a connection is reused after its first exchange. If there were no limit,
-// a busy connection would be reused forever, and the edge would not notice that the engine's name
-// has a new address.
+// longestKept is how long a connection is reused after its first exchange. Without this limit, a
+// busy connection would be reused forever, and the edge would not notice that the engine's name has
+// a new address.
 const longestKept = 5 * time.Minute
 
-// take returns the most recently used connection, or nil if the pool is empty or that connection is
-// too old. The caller must check the connection (conn.stale).
+// take removes and returns the most recently used connection. It returns nil if the pool is empty
+// or that connection is too old. The caller must check the connection (conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
 		p.mu.Lock()
@@ -91,7 +91,7 @@ func (p *idlePool) sweep() {
 func (p *idlePool) overdue(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweeping = false // after a panic the next put must set the timer again
+	p.sweeping = false // ensures that, after a panic, the next put sets the timer again
 	p.guard.Point(guardEngines)
 	kept, next := p.conns[:0], p.keep
 	for _, c := range p.conns {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestKeptConnectionRetires checks that even a connection in constant use is closed after five
-// minutes, so that the edge notices a new address of the engine's name.
+// minutes, so that the edge notices when the engine's name has a new address.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
@@ -31,8 +31,8 @@ func TestKeptConnectionRetires(t *testing.T) {
 	}
 }
 
-// TestStaleConnections checks that whatever happens to an idle connection, the next exchange
-// succeeds.
+// TestStaleConnections checks that the next exchange succeeds regardless of what happens to an idle
+// connection.
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -73,7 +73,7 @@ func TestStaleConnections(t *testing.T) {
 					s = rawserver.ServeTLS(t, script)
 				}
 				tr := transportTo(t, s.URL())
-				tr.hosts.noReuseFor = 0 // after unsolicited bytes; see TestDistrust
+				tr.hosts.noReuseFor = 0 // allows reuse after unsolicited bytes; see TestDistrust
 				mustEcho(t, tr, "first")
 				if tt.sends == 1 {
 					spoiled <- true
@@ -91,7 +91,7 @@ func TestStaleConnections(t *testing.T) {
 	}
 }
 
-// waitUnquiet waits until the engine's action is visible on the idle connection.
+// waitUnquiet waits until the engine's action has affected the idle connection.
 func waitUnquiet(t *testing.T, tr *Transport) {
 	t.Helper()
 	if !canPeek {
@@ -230,7 +230,7 @@ func TestIdleConnections(t *testing.T) {
 		closed := make(chan bool, 1)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.IdleTimeout = 30 * time.Millisecond })
-		for range 2 { // the timer must be set again
+		for range 2 { // the second time checks that the timer is set again
 			mustEcho(t, tr, "q")
 			select {
 			case <-closed:
@@ -308,8 +308,8 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust checks that if unsolicited bytes follow a response, each connection is used only
-// once for a while. Bytes on a connection that has been idle for too long do not count.
+// TestDistrust checks that after unsolicited bytes, each connection is used only once for a while.
+// Bytes on a connection that has been idle for too long do not count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {

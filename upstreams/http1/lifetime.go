@@ -15,8 +15,7 @@ const (
 )
 
 // lifetime is the state that an exchange's owner shares with Abort. The mutex serialises abort and
-// the return to the idle pool. Whichever comes second finds that the exchange no longer has the
-// connection.
+// the return of the connection to the idle pool. The second of the two then has no connection.
 type lifetime struct {
 	state   atomic.Uint32 // changed under mu
 	writing atomic.Bool   // the request is being written
@@ -24,7 +23,7 @@ type lifetime struct {
 	mu      sync.Mutex
 	live    *conn              // closed by abort
 	cancel  context.CancelFunc // called by abort while connecting
-	cause   error              // the argument of abort
+	cause   error              // the argument passed to abort
 
 	// Only the owner accesses the following fields.
 	upstream string
@@ -54,7 +53,7 @@ func (l *lifetime) abort(cause error) {
 			c.reset()
 		}
 		if l.staying.Load() {
-			c.interrupt() // the owner closes it
+			c.interrupt() // the owner then closes the connection
 		} else {
 			c.close()
 		}
@@ -111,7 +110,7 @@ func (l *lifetime) fail(f *Failure) error {
 	switch {
 	case c == nil:
 	case l.staying.Load():
-		c.interrupt() // a close would wait for the step that it is called from
+		c.interrupt() // close would wait for the step that calls it
 	default:
 		c.close()
 	}

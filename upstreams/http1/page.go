@@ -14,10 +14,10 @@ type Page struct {
 	Body   []byte // valid until the next call of the same GetPage
 }
 
-// GetPage fetches pages from one engine. The timeout applies to connecting, and again to the page.
-// If one timeout covered both, an engine with slow handshakes (three round trips with TLS) would
-// count as dead. GetPage is a function type so that tests can simulate an engine without a socket.
-// The error is a *Failure, ErrPageTooLarge or ctx's error.
+// GetPage fetches pages from one engine. The timeout applies separately to connecting and to
+// reading the page. If it covered both together, an engine with slow handshakes (three round trips
+// with TLS) would count as dead. GetPage is a function type so that tests can simulate an engine
+// without a socket. The error is a *Failure, ErrPageTooLarge or ctx's error.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
 // maxPage is the maximum size of a page. The metrics page of a busy vLLM has about 100 KB.

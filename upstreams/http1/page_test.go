@@ -68,16 +68,16 @@ func TestPageGetter(t *testing.T) {
 	if _, err := get(t.Context(), "/huge", time.Minute); !errors.Is(err, ErrPageTooLarge) {
 		t.Errorf("a page without an end: %v", err)
 	}
-	release() // the server sees its connections end once nothing more is written to them
+	release() // the server notices that a connection has ended only when it is not writing to it
 	waitFor(t, "no connection is left behind", func() bool { return open.Load() == 0 })
 }
 
-// TestPageOverASlowConnection checks that the time limit for the response starts when the
-// connection is established.
+// TestPageOverASlowConnection checks that the response timeout starts when the connection is
+// established.
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)
-	// each part is below the limit, but their sum exceeds it
+	// each part takes less than the timeout, but both together take longer
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake
@@ -92,7 +92,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 	}
 }
 
-// countConnections counts the connections ever made and those still open.
+// countConnections counts all connections made and those that are still open.
 func countConnections(made, open *atomic.Int64) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, s http.ConnState) {
 		switch s {

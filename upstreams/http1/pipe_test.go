@@ -44,7 +44,7 @@ func answerAll(at net.Conn) {
 	}
 }
 
-// TestPipe checks that an exchange works over a pipe and with the clock of a test bubble.
+// TestPipe checks that an exchange works over a pipe and with the fake clock of a synctest bubble.
 func TestPipe(t *testing.T) {
 	t.Run("kept", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

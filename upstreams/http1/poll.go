@@ -20,7 +20,7 @@ const (
 // allocate.
 type poll struct {
 	probe func(fd uintptr)      // checks the socket, for peek
-	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil: not supported
+	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil if not supported
 	begin func(fd uintptr)      // sendHead, for conn.sendHead
 	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
 
@@ -29,21 +29,21 @@ type poll struct {
 	one     [1]byte           // buffer for a check
 	fetched *[readBuffer]byte // buffer with count bytes that tryFetch has read
 	count   int
-	spare   *[readBuffer]byte // buffer for the next tryFetch, which clears the field
+	spare   *[readBuffer]byte // buffer for the next tryFetch, which sets the field to nil
 	unsent  *outgoing         // complete request that tryFetch writes and releases before it reads
 	head    []byte            // argument of sendHead
-	left    int               // bytes sent: of unsent or head if err is errUnsent, else of pieces
-	pieces  [][]byte          // for sendPieces
+	left    int               // number of bytes sent: from unsent or head if err is errUnsent, otherwise from pieces
+	pieces  [][]byte          // argument of sendPieces
 
-	step   func() bool // handles fetched inside the poller, and reports whether to wait for more; may be nil
-	inside bool        // step runs
+	step   func() bool // handles the bytes in fetched and reports whether to wait for more; may be nil
+	inside bool        // step is running
 
-	local    bool      // a Unix socket, of which the kernel does not count unacknowledged bytes
-	stamped  bool      // the kernel notes when bytes arrive, as the last reply has shown
-	kept     time.Time // when the last reply ended
-	sentAt   time.Time // just before the request was written
-	size     int       // of the written request, until its reply's first bytes; otherwise 0
-	unlooked bool      // it was written without a look at the socket
+	local    bool      // a Unix socket, for which the kernel does not count unacknowledged bytes
+	stamped  bool      // the kernel recorded when the last response arrived
+	kept     time.Time // when the last response ended
+	sentAt   time.Time // time just before the request was written
+	size     int       // size of the request's first write; 0 once response bytes have arrived
+	unlooked bool      // the request was written without checking the socket
 }
 
 func (p *poll) releaseSpare() {
@@ -53,7 +53,7 @@ func (p *poll) releaseSpare() {
 	}
 }
 
-// sendHead returns errUnsent, and so does fetch if it could not write all of poll.unsent. If
+// errUnsent is returned by sendHead, and by fetch if it could not write all of poll.unsent. If
 // poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
 // bytes sent.
 var errUnsent = errors.New("the request has yet to be written")

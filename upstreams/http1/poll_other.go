@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// stalePatience is how long the check before reuse waits for a byte or a close. It delays every
-// reuse by this time.
+// stalePatience is how long the check before reuse waits for a byte or a close. Every reuse is
+// delayed by this time.
 const stalePatience = 200 * time.Microsecond
 
-// bind has nothing to prepare: there is neither peek nor fetch.
+// bind does nothing, because neither peek nor fetch is supported on this system.
 func (p *poll) bind(syscall.RawConn) {}
 
-// peek is not supported.
+// peek is not supported on this system.
 func (p *poll) peek(syscall.RawConn) peeked { return peekedQuiet }
 
-// unacked knows nothing.
+// unacked is not supported on this system.
 func (p *poll) unacked(uintptr, int) bool { return false }

@@ -11,12 +11,12 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// stalePatience is used for TLS after a peek has found the socket empty, and for connections
-// without a socket. With a deadline in the past, the read checks only the buffers of the TLS layer
-// or connection.
+// stalePatience applies to TLS after a peek has found the socket empty, and to connections without
+// a socket. The deadline is in the past, so the read checks only the buffers of the TLS layer or
+// connection.
 const stalePatience = -time.Second
 
-// bind binds the functions, and prepares the socket for recv.
+// bind binds the functions to p, and makes the kernel record when bytes arrive.
 func (p *poll) bind(raw syscall.RawConn) {
 	_ = raw.Control(socket.StampArrivals) // fails on a closed socket only
 	p.probe, p.grab, p.begin, p.part = p.look, p.tryFetch, p.sendHead, p.sendPieces
@@ -44,8 +44,8 @@ func (p *poll) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes the request in unsent, if nothing has arrived, and reports whether the reply
-// remains to be awaited.
+// sendUnsent writes the request in unsent if nothing has arrived. It reports whether the whole
+// request was written, so that the caller can wait for the response.
 func (p *poll) sendUnsent(fd uintptr) bool {
 	b := p.unsent.b
 	if !p.quiet(fd, len(b)) {
@@ -59,8 +59,8 @@ func (p *poll) sendUnsent(fd uintptr) bool {
 	return true
 }
 
-// quiet reports whether a request can be written whose first write has the given size: nothing has
-// arrived. It does not look if the last reply has just ended.
+// quiet reports whether nothing has arrived, so that a request can be written. size is the size of
+// its first write. If the last response has just ended, quiet does not check the socket.
 func (p *poll) quiet(fd uintptr, size int) bool {
 	now := time.Now()
 	p.count, p.left, p.err, p.found = 0, 0, errUnsent, peekedQuiet
@@ -68,21 +68,21 @@ func (p *poll) quiet(fd uintptr, size int) bool {
 	p.sentAt, p.size = now, size
 	if !p.unlooked {
 		if p.look(fd); p.found != peekedQuiet {
-			p.err = errUnsent // also if look found an error: nothing of the request has left
+			p.err = errUnsent // even if look found an error, because no byte of the request was sent
 		}
 	}
 	return p.found == peekedQuiet
 }
 
-// recv reads into b, and returns errLeftover instead of bytes that do not answer the request.
+// recv reads into b. If the bytes are not a response to the request, it returns errLeftover.
 func (p *poll) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	if p.size == 0 {
 		return socket.Recv(fd, b)
 	}
 	n, at, err := socket.RecvStamped(fd, b)
 	if n == 0 {
-		if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it bare
-			p.unlooked = false // what arrives from now on arrives after the request, whatever the clock says
+		if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it unwrapped
+			p.unlooked = false // later bytes arrive after the request, even if a step of the clock suggests otherwise
 		}
 		return 0, err
 	}
@@ -93,16 +93,16 @@ func (p *poll) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	return n, nil
 }
 
-// leftover reports whether the first bytes after a request do not answer it: they arrived before
-// the request was written, or while the peer's host had acknowledged nothing of it. at is when
-// they arrived, or 0 if that is unknown.
+// leftover reports whether the first bytes read after a request cannot be its response. This is the
+// case if they arrived before the request was written, or before the peer's host acknowledged any
+// of it. at is when the bytes arrived, or 0 if unknown.
 func (p *poll) leftover(fd uintptr, at int64, justSent bool) bool {
 	p.stamped = at != 0
 	return p.unlooked && at != 0 && at < p.sentAt.UnixNano() || justSent && p.unacked(fd, p.size)
 }
 
-// unacked reports whether the peer's host has acknowledged nothing of a request whose first write
-// had the given size.
+// unacked reports whether the peer's host has not acknowledged any byte of a request. size is the
+// size of the request's first write.
 func (p *poll) unacked(fd uintptr, size int) bool {
 	return !p.local && socket.UnackedBytes(fd) >= size
 }
@@ -114,9 +114,9 @@ func (p *poll) sendPieces(fd uintptr) {
 	}
 }
 
-// sendHead writes head, the start of a request, if nothing has arrived, and looks at the socket
-// just after the write. Bytes that have arrived then, while the peer's host has acknowledged
-// nothing, cannot be the answer. Nor are they if they may have arrived before the write.
+// sendHead writes head, the start of a request, if nothing has arrived. Just after the write, it
+// checks the socket again. Bytes found by this check cannot be the response if the peer's host has
+// not acknowledged any of the request, or if they may have arrived before the write.
 func (p *poll) sendHead(fd uintptr) {
 	b := p.head
 	if !p.quiet(fd, len(b)) {
@@ -132,14 +132,14 @@ func (p *poll) sendHead(fd uintptr) {
 	}
 }
 
-// unlookedFor is the time after a reply during which the next request is written without a look at
-// the socket. Bytes that came in between are then recognised by the time at which they arrived. An
-// engine that closes kept connections does so later.
+// unlookedFor is the time after a response during which the next request is written without
+// checking the socket. Bytes that arrived in between are recognized by their time of arrival. An
+// engine that closes idle connections does so later.
 const unlookedFor = time.Millisecond
 
-// tryFetch reads what has arrived and reports whether there was anything: bytes, the end or an
+// tryFetch reads from the socket and reports whether anything has arrived: bytes, the end or an
 // error. It uses the spare buffer, if set, or a pooled one. If nothing has arrived, it returns the
-// buffer to the pool. Before the first read it writes unsent.
+// buffer to the pool. Before the first read, it writes unsent.
 func (p *poll) tryFetch(fd uintptr) bool {
 	justSent := p.unsent != nil
 	if justSent && !p.sendUnsent(fd) {
@@ -152,11 +152,11 @@ func (p *poll) tryFetch(fd uintptr) bool {
 	n, err := p.recv(fd, b[:], justSent)
 	if n > 0 {
 		p.fetched, p.count, p.err = b, n, nil
-		// After a short read nothing is left in the socket, and what comes later wakes the poller.
+		// After a short read, the socket is empty, and later bytes wake the poller.
 		return p.step == nil || !p.step() || n == len(b)
 	}
 	readBuffers.Put(b)
-	if err == syscall.EAGAIN { //nolint:errorlint // a system call does not wrap it
+	if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it unwrapped
 		return false
 	}
 	if err == nil {

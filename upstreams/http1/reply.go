@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// readBuffer is the size of a response buffer: one event of a stream usually fits.
+// readBuffer is the size of a response buffer. An event of a stream usually fits in it.
 const readBuffer = 4 << 10
 
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
@@ -15,7 +15,7 @@ var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 // received contains the bytes of a response that were received but not read yet, in b[pos:end]. It
 // has no buffer while there are no such bytes.
 type received struct {
-	small    *[readBuffer]byte // the pooled buffer, if b is one
+	small    *[readBuffer]byte // the pooled buffer, if b uses one
 	b        []byte
 	pos, end int // pos is 0 until the head is complete
 }
@@ -23,7 +23,8 @@ type received struct {
 func (r *received) empty() bool    { return r.pos == r.end }
 func (r *received) unread() []byte { return r.b[r.pos:r.end] }
 
-// room returns space for more of the head. The first buffer suffices except for unusual heads.
+// room returns space for more of the head. The first buffer is large enough for all but unusual
+// heads.
 func (r *received) room() []byte {
 	switch {
 	case r.b == nil:
@@ -53,7 +54,7 @@ type reply struct {
 	in    received
 	head  head
 	body  body
-	ended error // how the receiving side ended
+	ended error // why reading from the connection ended
 	got   bool  // a byte has arrived
 	came  bool  // bytes arrived during a wait, before the next read
 	fresh bool  // bytes arrived during the last read, or during the wait before it
@@ -148,7 +149,7 @@ func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 		m, err := r.body.skipFraming(r.in.unread())
 		r.in.pos += m
 		switch {
-		case err != nil && n > 0: // the next call parses the offending byte again
+		case err != nil && n > 0: // the next call parses the invalid byte again
 			return n, nil
 		case err != nil:
 			return 0, err
@@ -184,8 +185,8 @@ func (r *reply) take() []byte {
 }
 
 // more reads from the connection directly into p, and removes the framing in place. Before it waits
-// for the next event, it returns the empty buffer to the pool, so that an idle exchange needs no
-// buffer. It may return 0 bytes without an error if only framing has arrived.
+// for the next event, more returns the empty buffer to the pool, so that an idle exchange needs no
+// buffer. If only framing has arrived, it may return 0 bytes without an error.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	r.release()
 	if r.body.kind != bodyChunked {

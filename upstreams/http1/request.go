@@ -22,9 +22,9 @@ type Request struct {
 	// path.
 	Method, Path string
 
-	ContentType, Accept    string // "": no header
-	RequestID, Traceparent []byte // X-Request-Id and traceparent; empty: no header
-	Tracestate             []byte // tracestate; empty: no header
+	ContentType, Accept    string // if empty, the header is omitted
+	RequestID, Traceparent []byte // X-Request-Id and traceparent; if empty, the header is omitted
+	Tracestate             []byte // tracestate; if empty, the header is omitted
 
 	// Body is the body in pieces. The pieces must not change until Await has returned the response
 	// head or the exchange has ended. The outer slice is not modified.
@@ -35,9 +35,9 @@ type Request struct {
 	// BodyReader is an *Upgrade, the request is a WebSocket handshake without a body.
 	BodyReader io.Reader
 
-	ConnectTimeout time.Duration // timeout for resolving, connecting and TLS in total; 0: 10 s
-	WriteTimeout   time.Duration // maximum time in which the engine accepts no byte; 0: no limit
-	At             time.Time     // the current time, if known; zero: Send reads the clock
+	ConnectTimeout time.Duration // timeout for name resolution, connect and TLS together; 0 means 10 s
+	WriteTimeout   time.Duration // maximum time during which the engine accepts no byte; 0 means no limit
+	At             time.Time     // the current time; if zero, Send reads the clock
 	// NoReplay makes sure that the request is sent at most once. The request then uses a new
 	// connection, because a keep-alive connection may be dead.
 	NoReplay bool
@@ -62,7 +62,7 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// check rejects bytes that would end a header line early or could smuggle in another request.
+// check rejects bytes that would end a header line early and could smuggle in another request.
 func (r *Request) check() error {
 	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
 		!httptoken.HasControl(r.ContentType) && !httptoken.HasControl(r.Accept) &&

@@ -149,8 +149,8 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyPieces checks that a request may be too large for the socket buffer, and may have more
-// pieces than one system call accepts.
+// TestManyPieces checks a request that is too large for the socket buffer and has more pieces than
+// one system call accepts.
 func TestManyPieces(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -179,8 +179,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer checks that an engine may respond before it has received the whole request,
-// whatever it does with the remaining bytes.
+// TestEarlyAnswer checks that an engine may respond before it has received the whole request, and
+// may then read or ignore the remaining bytes.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -398,7 +398,7 @@ type silentReader struct{}
 
 func (silentReader) Read([]byte) (int, error) { return 0, nil }
 
-// TestLargeBodies sends bodies of sizes near the thresholds at which the implementation writes
+// TestLargeBodies checks body sizes near the thresholds at which the implementation writes
 // differently.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
@@ -488,8 +488,8 @@ func TestTransportOptions(t *testing.T) {
 	}
 }
 
-// TestEngineEndsDuringUpload checks that if the engine closes the connection between two pieces of
-// a slow upload, the edge notices it before the next write.
+// TestEngineEndsDuringUpload checks that the edge notices before the next write if the engine
+// closes the connection between two pieces of a slow upload.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -512,7 +512,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 			r.Body = nil
 			r.BodyReader = readerFunc(func(p []byte) (int, error) {
 				if reads++; reads == 2 {
-					time.Sleep(50 * time.Millisecond) // meanwhile the engine closes the connection
+					time.Sleep(50 * time.Millisecond) // lets the engine close the connection
 				}
 				return copy(p, "a piece!"), nil
 			})

@@ -13,7 +13,7 @@ import (
 
 const (
 	// streamPiece is the maximum size of a piece that is read from a BodyReader and then written.
-	// This size has four hexadecimal digits.
+	// In hexadecimal, this size has four digits.
 	streamPiece = 32 << 10
 	// answerCheck is the interval at which a blocked write checks for an early response.
 	answerCheck = 50 * time.Millisecond
@@ -55,10 +55,10 @@ type requestWriter struct {
 	t     *Transport
 	c     *conn
 	req   *Request
-	reply *reply // for an early response
+	reply *reply // receives an early response
 	ack   *ackWatch
 	sent  *bool // bytes may have been sent
-	kept  bool  // the connection had an earlier exchange
+	kept  bool  // the connection has served an earlier exchange
 }
 
 func (w *requestWriter) write() error {
@@ -159,7 +159,7 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. It first writes without waiting as much as the socket accepts, which needs no
+// push writes v. It first writes as much as the socket accepts without waiting, which needs no
 // deadline. The write timeout restarts whenever the engine accepts bytes. While a large write is
 // blocked, push checks for a response, because an engine that rejects a request may not read all of
 // it.

@@ -22,7 +22,7 @@ import (
 // each response before the next request arrived.
 type secondReplies struct {
 	sent  atomic.Int64
-	early sync.Map // number of the response -> whether it was early
+	early sync.Map // maps a response's number to whether it was sent before the next request
 }
 
 func (s *secondReplies) serve(p *rawserver.Peer) {
@@ -118,7 +118,7 @@ func TestSecondReply(t *testing.T) {
 			}
 			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
 			unseen := 0
-			// forged responses that the kernel delivers between the last peek and the
+			// accounts for forged responses that the kernel delivers between the last peek and the
 			// acknowledgement
 			if raced.On && c.size > smallRequest {
 				unseen = c.calls / 2000
@@ -129,7 +129,7 @@ func TestSecondReply(t *testing.T) {
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
 				t.Error("too few connections were used again to tell anything")
 			}
-			// would be a tenth if responses that arrive together were accepted
+			// if responses that arrive together were accepted, this would be a tenth of the calls
 			if c.reuse && late > c.calls/50 {
 				t.Errorf("%d replies to something else were taken", late)
 			}

@@ -16,7 +16,8 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrans
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// staying returns an exchange whose reply's head has arrived. The script runs after that.
+// staying returns an exchange whose response head has arrived. The script runs after the head was
+// sent.
 func staying(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	headed := make(chan bool)
@@ -37,7 +38,7 @@ func staying(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	return x
 }
 
-// readStaying reads a body with Stay. In each step it takes what has arrived.
+// readStaying reads a body with Stay. Each step takes the bytes that have arrived.
 func readStaying(x *Exchange) (text string, steps int, err error) {
 	var b strings.Builder
 	p := make([]byte, 300)
@@ -61,7 +62,7 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 	}
 }
 
-// TestStay checks that Stay yields the bytes that Read alone yields, however they arrive.
+// TestStay checks that Stay yields the same bytes as Read alone, regardless of how they arrive.
 func TestStay(t *testing.T) {
 	checkLeaks(t)
 	var want strings.Builder
@@ -95,8 +96,8 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestStayEnds checks that an end that arrives together with bytes, or right behind them, ends a
-// stay.
+// TestStayEnds checks that a stay ends when the engine closes the connection, even if the close
+// arrives together with bytes or just after them.
 func TestStayEnds(t *testing.T) {
 	for name, end := range map[string]func(p *rawserver.Peer){
 		"closed":      func(*rawserver.Peer) {},
@@ -131,7 +132,7 @@ func TestStayEnds(t *testing.T) {
 	}
 }
 
-// TestStayAborted checks that Abort ends a stay, and does not wait for a step that is running.
+// TestStayAborted checks that Abort ends a stay without waiting for a running step.
 func TestStayAborted(t *testing.T) {
 	t.Run("while it waits", func(t *testing.T) {
 		checkLeaks(t)
@@ -190,7 +191,8 @@ func TestStayPanics(t *testing.T) {
 	<-closed
 }
 
-// TestStayTimesOut checks that a stay ends at its time, and that another one continues.
+// TestStayTimesOut checks that a stay ends when its time has passed, and that a second stay can
+// follow.
 func TestStayTimesOut(t *testing.T) {
 	checkLeaks(t)
 	more := make(chan bool)
@@ -208,8 +210,8 @@ func TestStayTimesOut(t *testing.T) {
 	}
 }
 
-// TestStayBadFraming checks that a step that meets bad framing does not wait for itself when the
-// connection is given up.
+// TestStayBadFraming checks that a step that finds invalid framing does not deadlock when it fails
+// the exchange.
 func TestStayBadFraming(t *testing.T) {
 	for _, junk := range []string{"zz\r\n", "HTTP/1.1 502 Bad Gateway\r\n\r\n", chunk("two") + "zz\r\n"} {
 		checkLeaks(t)

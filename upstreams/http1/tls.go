@@ -11,8 +11,8 @@ import (
 // TLSFiles configures how an upstream's certificate is verified, and which client certificate is
 // sent.
 type TLSFiles struct {
-	CA        string // PEM file; "": the system's root certificates
-	Cert, Key string // PEM files; "": no client certificate
+	CA        string // PEM file; if empty, the system's root certificates
+	Cert, Key string // PEM files; if empty, no client certificate is sent
 	Insecure  bool   // accept any certificate
 }
 
@@ -22,7 +22,7 @@ func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
 	c := &tls.Config{
 		ServerName:         name,
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: t.Insecure, //nolint:gosec // spelt out by the operator
+		InsecureSkipVerify: t.Insecure, //nolint:gosec // configured explicitly by the operator
 	}
 	if t.CA != "" {
 		pem, err := os.ReadFile(t.CA)

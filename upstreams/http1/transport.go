@@ -26,17 +26,17 @@ const (
 type TransportOptions struct {
 	Upstream string      // the upstream's name in a Failure
 	URL      string      // scheme (http or https), host, optional port and base path; or unix:/PATH[:/BASE]
-	TLS      *tls.Config // for https; copied; nil: Go's defaults; ServerName defaults to the URL's host
+	TLS      *tls.Config // for https; if nil, Go's defaults; it is copied, and ServerName defaults to the URL's host
 	// IdleTimeout is how long an idle connection is kept. The default of 4 s is less than the 5 s
 	// of common engines.
 	IdleTimeout time.Duration
-	MaxIdle     int        // maximum number of idle connections; 0: 256
-	UserAgent   string     // "": penstock
-	APIKey      string     // bearer token; "": none
-	Host        string     // value of the Host header; "": the URL's authority
-	Guard       Guard      // catches panics; nil: they are not caught
-	Dial        Dialer     // nil: the system's dialer
-	Hosts       *HostWatch // shared by all transports of the upstream; nil: a new one
+	MaxIdle     int        // maximum number of idle connections; 0 means 256
+	UserAgent   string     // if empty, penstock
+	APIKey      string     // bearer token, or empty
+	Host        string     // value of the Host header; if empty, the URL's authority
+	Guard       Guard      // catches panics; may be nil
+	Dial        Dialer     // if nil, the system's dialer
+	Hosts       *HostWatch // shared by all transports of the upstream; if nil, a new one
 }
 
 // Dialer connects to an address, as net.Dialer.DialContext does.
@@ -50,7 +50,7 @@ func (o TransportOptions) ForProbes() TransportOptions {
 }
 
 // Transport is an HTTP/1.1 client for one upstream. It is safe for concurrent use. It starts
-// goroutines only for look-ups and, briefly, to close idle connections.
+// goroutines only to look up names and, briefly, to close idle connections.
 type Transport struct {
 	upstream   string // name in a Failure
 	base       string // prefix of every request path, without a final slash
@@ -58,7 +58,7 @@ type Transport struct {
 	tls        *tls.Config
 	network    string // "tcp" or "unix"
 	dns        *dnsCache
-	ackTimeout time.Duration // maximum time without an acknowledgement of a request
+	ackTimeout time.Duration // maximum time for which a request may stay unacknowledged
 	endLife    context.CancelFunc
 	dial       Dialer
 	guard      Guard
@@ -66,7 +66,7 @@ type Transport struct {
 	idle       idlePool
 }
 
-// keepAlive detects after 35 s that a host has disappeared, unless HostWatch detects it earlier.
+// keepAlive detects after 35 s that a host has disappeared. HostWatch usually detects this earlier.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")

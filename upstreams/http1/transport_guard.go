@@ -7,12 +7,12 @@ type Guard interface {
 	Catch(place string, after func())
 	// Once calls f and recovers from a panic.
 	Once(place string, f func())
-	// Point is a hook for tests, which may panic in it.
+	// Point is a hook in which tests may panic.
 	Point(name string)
 }
 
 const (
-	guardDNS     = "names"   // a look-up of a dialled name
+	guardDNS     = "names"   // a name look-up
 	guardEngines = "engines" // maintenance of connections to engines
 )
 

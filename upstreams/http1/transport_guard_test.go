@@ -41,7 +41,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 	})
 }
 
-// TestPanicOfTheSweep checks that a sweep that panics is followed by another one.
+// TestPanicOfTheSweep checks that another sweep follows a sweep that panics.
 func TestPanicOfTheSweep(t *testing.T) {
 	g := guard.New()
 	tr, err := NewTransport(TransportOptions{Upstream: "a", URL: "http://127.0.0.1:1", IdleTimeout: 10 * time.Millisecond, Guard: g})
@@ -49,7 +49,7 @@ func TestPanicOfTheSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.idle.put(&conn{}, 0, time.Now()) // it has no socket to close
+	tr.idle.put(&conn{}, 0, time.Now()) // closing this conn panics, because it has no socket
 	waitFor(t, "a panic that is caught", func() bool { return g.Panics(guardEngines) == 1 })
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

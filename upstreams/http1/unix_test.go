@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixEngine serves at a Unix socket and returns the socket's path. It answers with the Host and
-// the path of the request.
+// unixEngine serves on a Unix socket and returns the socket's path. Its responses contain the Host
+// and the path of the request.
 func unixEngine(t *testing.T) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "engine.sock")
@@ -37,7 +37,7 @@ func TestUnixSocket(t *testing.T) {
 	socket := unixEngine(t)
 	for base, want := range map[string]string{"": "localhost /", ":/": "localhost /", ":/llama": "localhost /llama/"} {
 		tr := transportTo(t, "unix:"+socket+base)
-		for range 2 { // the second one uses the same connection
+		for range 2 { // the second request uses the same connection
 			status, body, _, err := roundTrip(tr, &Request{Method: http.MethodGet, Path: "/"})
 			if err != nil || status != http.StatusOK || body != want {
 				t.Errorf("%q: %d %q %v, want %q", base, status, body, err, want)

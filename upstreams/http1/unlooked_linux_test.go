@@ -9,14 +9,14 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestUnlooked checks that whatever happens to a kept connection, the next request gets its own
-// answer, whether the socket is looked at before the request is written or not. The check of the
-// acknowledgement, which also finds such leftovers, is off.
+// TestUnlooked checks that the next request on a keep-alive connection gets the correct response,
+// whatever has happened to the connection. It runs with and without a check of the socket before
+// the write. The acknowledgement check is off, because it would also find leftover bytes.
 func TestUnlooked(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(p *rawserver.Peer)
-		sends int // if the socket is not looked at
+		sends int // expected number of sends if the socket is not checked
 	}{
 		{"nothing", nil, 1},
 		{"second reply", func(p *rawserver.Peer) { p.Send(rawserver.Sized("forged")); p.ReadToEnd() }, 2},
@@ -58,7 +58,7 @@ func TestUnlooked(t *testing.T) {
 					read <- true
 					waitUnquiet(t, tr)
 				}
-				c.poll.local = true // no check of the acknowledgement
+				c.poll.local = true // disables the acknowledgement check
 				c.kept = time.Now().Add(-unlookedFor)
 				want := 1
 				if unlooked {

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Upgrade is a client's WebSocket handshake (RFC 6455, 4.1) in the form of a BodyReader. Because it
-// is a BodyReader, requests without a handshake need no additional check.
+// Upgrade is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as a request's
+// BodyReader, so requests without a handshake need no additional check.
 type Upgrade struct {
 	key string // base64 of 16 random bytes
 }
@@ -61,7 +61,7 @@ func (x *Exchange) Upgraded(u *Upgrade) (net.Conn, error) {
 	}
 	in := &x.reply.in
 	rest := bytes.Clone(in.unread())
-	in.pos = in.end // otherwise the bytes in the buffer would count as unsolicited
+	in.pos = in.end // marks the bytes as read; otherwise they would count as unsolicited
 	if x.reply.head.status != 101 || x.reply.head.next > len(in.b) || !accepts(in.b[:x.reply.head.next], AcceptOf(u.key)) {
 		return nil, x.broken(errHandshake)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// upgradeServer accepts one connection and answers its handshake with the text that answer returns.
+// upgradeServer accepts one connection and answers its handshake with the text returned by answer.
 func upgradeServer(t *testing.T, answer func(r *http.Request) string, then func(c net.Conn, in *bufio.Reader)) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

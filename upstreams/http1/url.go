@@ -11,7 +11,7 @@ import (
 )
 
 // parseBase parses a base URL. For a Unix socket, it also returns the socket's path, and u is the
-// URL that requests use. Its errors contain no credentials.
+// URL used in requests. Its errors contain no credentials.
 func parseBase(raw string) (u *url.URL, socket string, err error) {
 	if unixsocket.Is(raw) {
 		socket, base, err := unixsocket.URL(raw)
@@ -32,7 +32,7 @@ func parseHTTP(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, errors.New("url: it does not parse")
-	case strings.Contains(u.Opaque, "@"): // user and password without a scheme
+	case strings.Contains(u.Opaque, "@"): // the URL has a user and a password but no scheme
 		return nil, errors.New("url: must begin with http:// or https:// and name a host; credentials go into api_key")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		shown := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}

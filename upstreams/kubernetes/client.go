@@ -18,17 +18,17 @@ import (
 // Timeouts for the API server.
 const (
 	connectTimeout = 5 * time.Second
-	pageTimeout    = 30 * time.Second // for one page, and for starting a watch
+	pageTimeout    = 30 * time.Second // for one page, or for the start of a watch
 )
 
 const (
-	maxSecret = 64 << 10 // bytes of one file in the account's folder
-	maxPage   = 16 << 20 // bytes of one response, such as a page of a list
+	maxSecret = 64 << 10 // maximum bytes of a file in the account's folder
+	maxPage   = 16 << 20 // maximum bytes of one response, such as a page of a list
 )
 
 // account describes how to reach an API server, and which credentials to use.
 type account struct {
-	server string // empty: the cluster that the edge runs in
+	server string // if empty, the cluster that the edge runs in
 	folder string // folder with the files token, ca.crt and namespace
 	guard  http1.Guard
 }
@@ -107,10 +107,10 @@ type body struct {
 	exchange *http1.Exchange
 	end      func()
 	until    time.Time
-	left     int // bytes that may still arrive; a watch grants more with every event
+	left     int // remaining byte limit; a watch raises it with every event
 }
 
-// get requests a path. The caller must have read the body by the time until.
+// get requests a path. The caller must read the whole body before until.
 func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
 	x, end := c.transport.ExchangeWhile(ctx)
 	err := x.Send(&http1.Request{

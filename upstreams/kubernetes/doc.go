@@ -4,11 +4,11 @@
 //
 // # Watched pods
 //
-// A Watcher watches the pods that a selector matches, or those of an InferencePool
-// (inference.networking.k8s.io/v1), which defines a selector and ports (pool.go). Each port of a
-// pod with an IP address is an endpoint (pod.go). A pod with a deletion timestamp has no endpoints,
-// regardless of its status. Nor does a pod that has terminated or whose role is prefill. The Ready
-// condition is only a hint, because the edge probes engines itself.
+// A Watcher watches the pods that match a selector, or the pods of an InferencePool
+// (inference.networking.k8s.io/v1). An InferencePool defines a selector and ports (pool.go). Each
+// port of a pod with an IP address is an endpoint (pod.go). A pod has no endpoints if it has a
+// deletion timestamp, has terminated, or has a role that cannot serve a call alone, such as
+// prefill. The Ready condition is only a hint, because the edge probes engines itself.
 //
 // # Lists and watches
 //
@@ -18,7 +18,7 @@
 // The watcher reads a list in pages, and then watches for changes from the list's version on
 // (follow.go). A watch ends at its time limit, when the connection is closed, or with a 410, an
 // event of type ERROR, or invalid bytes. The watcher always continues with a new list. It does not
-// resume from the last event, because events may have been lost with the connection. Objects are
+// resume after the last event, because events may have been lost with the connection. Objects are
 // identified by UID, so a pod that is recreated under the same name counts as a new pod.
 //
 // # Failures
@@ -33,7 +33,7 @@
 //
 // # Design
 //
-// client-go would add 25 MB and 47 modules to the program, only for a GET whose response does not
-// end. Requests to the API server use package http1, like requests to engines. An exchange of
+// client-go would add 25 MB and 47 modules to the program, just to send a GET whose response does
+// not end. Requests to the API server use package http1, like requests to engines. An exchange of
 // package http1 can be aborted at any time.
 package kubernetes

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxPods is the maximum number of pods of an upstream.
+// maxPods is the maximum number of pods per upstream.
 const maxPods = 2000
 
 // Limits of the API server's responses.
@@ -27,8 +27,8 @@ const (
 	maxEventsPerSecond = 500
 )
 
-// The server ends a watch after watchSeconds to watchSeconds+watchSpread seconds. The edge gives up
-// watchGrace later.
+// The server ends a watch after watchSeconds to watchSeconds+watchSpread seconds. The edge aborts
+// the watch watchGrace later.
 const (
 	watchSeconds, watchSpread = 290, 300
 	watchGrace                = 30 * time.Second
@@ -53,16 +53,16 @@ type collection interface {
 
 // follower lists and watches one collection.
 type follower struct {
-	name    fmt.Stringer // description of the collection, for the log
+	name    fmt.Stringer // describes the collection in the log
 	account *account
 	log     *zap.Logger
 	again   chan struct{} // requests a new list immediately
 
 	mu      sync.Mutex
 	contact time.Time          // time of the API server's last useful response, or of the start
-	trouble string             // why the watch fails; empty: it works
-	failed  uint64             // failed sessions
-	end     context.CancelFunc // cancels the session; nil: none has started
+	trouble string             // why the watch fails; empty while it works
+	failed  uint64             // number of failed sessions
+	end     context.CancelFunc // cancels the session; nil until the first session
 }
 
 func newFollower(name fmt.Stringer, a *account, log *zap.Logger) *follower {

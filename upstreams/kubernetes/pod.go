@@ -19,7 +19,7 @@ const (
 	annotationConcurrency = "penstock/concurrency"
 )
 
-// noDecode lists the roles of pods that cannot serve a call alone.
+// noDecode lists pod roles that cannot serve a call alone.
 var noDecode = []string{"prefill", "encode", "encode-prefill"}
 
 // Endpoint is one port of one pod.
@@ -28,9 +28,9 @@ type Endpoint struct {
 	Pod         string // the pod's name; includes the port if the pod has more than one
 	Address     string // includes the port
 	Ready       bool
-	Engine      string  // engine named by the label; empty: none
-	Weight      float64 // 0: not set
-	Concurrency int     // 0: not set
+	Engine      string  // engine named by the pod's label, or empty
+	Weight      float64 // 0 if not set
+	Concurrency int     // 0 if not set
 }
 
 // pod is the part of a pod object that the edge reads.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxPorts is the maximum number of ports that the schema of an InferencePool allows.
+// maxPorts is the maximum number of ports in the schema of an InferencePool.
 const maxPorts = 8
 
 // wanted contains the selector and the ports of an upstream's pods.

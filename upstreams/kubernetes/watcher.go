@@ -32,22 +32,22 @@ type Watcher struct {
 	poolFeed  *follower
 
 	mu      sync.Mutex
-	wanted  *wanted          // nil: the pool is still unknown
+	wanted  *wanted          // nil while the pool is unknown
 	pods    map[string]known // by UID
-	listed  time.Time        // time of the last complete list of pods; zero: never
+	listed  time.Time        // time of the last complete list of pods, or zero
 	changed func()           // set by Run
 }
 
 // Status is the state of a Watcher.
 type Status struct {
-	Listed  time.Time // time of the last complete list; zero: never
-	Trouble string    // why the watch fails; empty: it works
-	Failing time.Time // if Trouble is set: time of the last useful response
-	Failed  uint64    // failed sessions
+	Listed  time.Time // time of the last complete list, or zero
+	Trouble string    // why the watch fails; empty while it works
+	Failing time.Time // time of the last useful response, if Trouble is set
+	Failed  uint64    // number of failed sessions
 }
 
-// New returns a Watcher for the configured pods. port is the port of the engines, unless the
-// configuration or the pool sets another one. New sends no request.
+// New returns a Watcher for the configured pods. port is the engines' port, unless the
+// configuration or the pool sets a different one. New sends no request.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
@@ -147,7 +147,7 @@ func (w *Watcher) ports() []int {
 	return w.wanted.ports
 }
 
-// wants reports whether the selector of the pods is known.
+// wants reports whether the pods' selector is known.
 func (w *Watcher) wants() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *Watcher) want(next *wanted) {
 	}
 }
 
-// derive returns the endpoints of a pod, and logs each new problem with its annotations.
+// derive returns the endpoints of a pod. It logs each new problem found in the pod's annotations.
 func (w *Watcher) derive(p *pod, ports []int) known {
 	next := p.endpoints(ports)
 	w.mu.Lock()

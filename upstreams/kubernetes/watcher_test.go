@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for a state at most. Usually the state is reached within
+// patience is the maximum time that a test waits for a state. The state is usually reached within
 // milliseconds.
 const patience = 20 * time.Second
 
@@ -86,7 +86,7 @@ func waitKeys(t *testing.T, w *Watcher, want string) {
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
 
-// watching waits until the server has a watch that started after the earlier requests.
+// watching waits for a new watch: one that the server received after the first before requests.
 func watching(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
 	waitFor(t, "a watch", func() bool { return len(api.Requests("watch=1")) > before })
@@ -234,8 +234,8 @@ func TestTokenRotates(t *testing.T) {
 	waitKeys(t, w, "ua:8000")
 }
 
-// TestHostileServer checks that a response that no real API server would send changes nothing and
-// causes a retry.
+// TestHostileServer checks that responses that no real API server would send change nothing and
+// cause a retry.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	a := kubeapi.Pod("a", "ua", "10.0.0.1")
@@ -283,7 +283,7 @@ func TestHostileServer(t *testing.T) {
 			seen := failed
 			waitFor(t, "two failures", func() bool {
 				now := w.Status().Failed
-				if now > seen { // the retry need not wait for the pause
+				if now > seen { // skip the pause before the retry
 					seen = now
 					w.podFeed.restart()
 				}
@@ -299,9 +299,8 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// TestFastEvents checks that events that arrive faster than in any real cluster are handled at a
-// limited rate. After one second's worth of events, the next event waits for the end of that
-// second.
+// TestFastEvents checks that the rate of handled events is limited. Once the limit for a second is
+// reached, the next event waits until that second is over.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
@@ -351,7 +350,7 @@ func TestSilentServer(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("a list came from nowhere")
 	}
-	run(t, w) // otherwise the test does not end
+	run(t, w) // if Run blocked, the test would not end
 	waitFor(t, "a second request", func() bool { return len(api.Requests("limit=")) > 1 })
 	if got := keys(w); got != "not listed" {
 		t.Error(got)
@@ -388,8 +387,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPlainServer checks that a token is never sent over an unencrypted connection. It is allowed
-// to use an unencrypted connection without a token, because the server of kubectl proxy needs none.
+// TestPlainServer checks that a token is never sent over an unencrypted connection. A connection
+// without a token may be unencrypted, because the server of kubectl proxy needs no token.
 func TestPlainServer(t *testing.T) {
 	var authorized atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -407,8 +406,8 @@ func TestPlainServer(t *testing.T) {
 	}
 }
 
-// TestNoCluster checks that outside a cluster, or if the account is missing, the error suggests a
-// remedy.
+// TestNoCluster checks that the error suggests a remedy if the edge runs outside a cluster or the
+// account is missing.
 func TestNoCluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	w := New(&config.Kubernetes{Selector: "app=vllm", Account: t.TempDir()}, 80, Options{Log: zap.NewNop()})

@@ -1,7 +1,7 @@
-// Package progress decides whether an engine makes progress or has stalled. It does not judge by
-// the duration of calls. It looks for movement in the engine's progress counters, if the engine has
-// any, and in the responses to the edge's calls. The package does no I/O. Its callers read the
-// pages, count the reads and pass the time.
+// Package progress decides whether an engine makes progress or has stalled. The duration of calls
+// does not matter. What counts is movement: in the engine's progress counters, if it has any, and
+// in the responses to the edge's calls. The package does no I/O. Its callers read the pages, count
+// the reads and pass the current time.
 //
 // # Stalls
 //
@@ -11,7 +11,7 @@
 //	plus the prefill time: three times the slowest recent time per token (10 ms until
 //	measured) for each prompt token of calls without a first token
 //
-// The usual step is the longest recent time between two moves. With every later move, it decays. An
+// The usual step is the longest recent time between two moves. It decays with every move. An
 // engine's counters move with each chunk of a prompt, so the bound covers the prefill of only one
 // chunk. An engine without counters shows no movement while it prepares a response that is not
 // streamed, or a tool call if it buffers calls (`buffers_calls`). During such a call, the engine
@@ -21,20 +21,20 @@
 //
 // Each counter is summed over all of its series, because a page may cover more than one engine. The
 // upstream stalls only if none of the counters moves. A higher sum is a move. A lower sum is a
-// restart. A restart is not a move, but prevents a stall for 10 s. If the first sum is read long
-// after the last move, it is only a starting value, because its work may precede the stall.
+// restart. A restart is not a move, but prevents a stall for 10 s. A first sum that is read long
+// after the last move is only a starting value, because it may count work from before the stall.
 //
 // One address may also belong to a balancer with several engines behind it. Each read then returns
 // the page of one of these engines. The sums then vary although nothing moves. A sum that equals an
-// earlier one is therefore not a move (numbers.go). If a higher sum has returned, a lower sum does
-// not count as a restart.
+// earlier one is therefore not a move (numbers.go). Once an earlier, higher sum has been seen
+// again, a lower sum does not count as a restart.
 //
 // # Lost calls
 //
 // An engine may lose a call but keep the connection open. The call would then wait for as long as
-// the engine works for others. A call counts as lost if, for 10 s, every report shows exactly as
-// many requests as this edge has calls that are not waiting. Calls that have just begun or ended
-// may be in transit, so they count as if the engine still had them. If reports also miss calls that
-// make progress, each report covers only one of several engines behind the address. Such reports
-// are ignored for 15 minutes.
+// the engine works for others. A call counts as lost if, for 10 s, the requests in every report are
+// exactly as many as this edge's calls that are not waiting. Calls that have just begun or ended
+// may be in transit, so they count as calls at the engine. If reports also miss calls that make
+// progress, each report covers only one of several engines behind the address. Such reports are
+// ignored for 15 minutes.
 package progress

@@ -10,22 +10,22 @@ const (
 
 	leastBound   = 10 * time.Second // minimum bound once the step is known
 	unknownBound = 30 * time.Second // bound while the step is unknown
-	boundSteps   = 3                // number of steps that may be missed
-	stepsNeeded  = 3                // number of moves until the step is known
+	boundSteps   = 3                // the bound is this many steps
+	stepsNeeded  = 3                // moves needed until the step is known
 	fade         = 64               // approximate number of moves over which the longest step decays
 
-	prefillToken     = 10 * time.Millisecond // per prompt token, until measured
+	prefillToken     = 10 * time.Millisecond // prefill time per prompt token, until measured
 	leastToken       = time.Millisecond
 	mostToken        = 30 * time.Millisecond
-	learnFrom        = 512  // minimum prompt tokens to measure the prefill speed
+	learnFrom        = 512  // minimum number of prompt tokens to measure the prefill speed
 	chunkTokens      = 8192 // tokens that an engine with counters reads between two moves
 	restartPause     = 10 * time.Second
-	missingFor       = Patience         // how long all reports must miss a lost call
-	partialAfter     = 15 * time.Second // how long reports must miss moving calls to count as partial
+	missingFor       = Patience         // how long every report must omit a call before it counts as lost
+	partialAfter     = 15 * time.Second // how long reports must omit moving calls before they count as partial
 	partialFor       = Ceiling          // how long partial reports are ignored
 	churnWindow      = 4                // samples during which a call may be in transit
 	countWhenStillBy = 2 * time.Second
-	countLag         = 3 * time.Second // how much older than the last move a reading may be
+	countLag         = 3 * time.Second // how much older than the last move a counter reading may be
 )
 
 // Sample is a snapshot of an upstream's calls.
@@ -43,24 +43,24 @@ type Sample struct {
 // caller serialises the method calls.
 type machine struct {
 	last  Sample
-	churn [churnWindow]int // calls that began or ended before each of the last samples
-	since time.Time        // start of the time without any move
-	ours  time.Time        // start of the time without a move in a response to this edge
-	moved time.Time        // time of the last move; zero: never
+	churn [churnWindow]int // number of calls that began or ended, for each of the last samples
+	since time.Time        // since when nothing has moved
+	ours  time.Time        // since when no response to this edge has moved
+	moved time.Time        // time of the last move, or zero
 	out   bool             // the upstream is out of service, so an idle engine is not making progress
 
 	step  time.Duration // the usual step
 	chunk time.Duration // longest recent time between two moves during a prefill
 	moves int           // moves seen, up to stepsNeeded
-	token time.Duration // slowest recent prefill time per token; 0: not measured
+	token time.Duration // slowest recent prefill time per token; 0 if not measured
 
 	counts    bool // the engine has counters
 	numbers   numbers
 	countedAt time.Time
 	restarted time.Time // when the counters last decreased
 
-	reports      int       // consecutive reports that missed calls of this edge
-	missing      int       // calls that each of these reports missed
+	reports      int       // number of consecutive reports that omitted calls from this edge
+	missing      int       // number of calls omitted by each of these reports
 	missingSince time.Time // time of the first of these reports
 	partial      time.Time // when the reports last seemed to cover only one of several engines
 }
@@ -120,9 +120,9 @@ func (m *machine) firstToken(took time.Duration, tokens int64) {
 	}
 }
 
-// prefill returns the maximum time for reading prompts that have this many unread tokens. If the
-// engine has counters, the time covers the tokens of one step, and at least the duration of recent
-// steps. The steps of a long prompt take increasingly long.
+// prefill returns the maximum time without a move while the engine reads this many prompt tokens.
+// If the engine has counters, this is the time for the tokens of one step, or the longest recent
+// step, because the steps of a long prompt take increasingly long.
 func (m *machine) prefill(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0
@@ -137,7 +137,7 @@ func (m *machine) prefill(unread int64) time.Duration {
 	return min(Ceiling, max(time.Duration(unread)*token, boundSteps*m.chunk))
 }
 
-// bound returns how long the engine may go without progress.
+// bound returns the maximum time without progress.
 func (m *machine) bound() time.Duration {
 	switch {
 	case m.last.Buffers > 0 && !m.counts:
@@ -159,8 +159,8 @@ func (m *machine) still(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.since) >= m.bound() && now.Sub(m.restarted) >= restartPause
 }
 
-// standsStill reports whether nothing has moved for longer than the bound, and a later reading of
-// the counters proves it.
+// standsStill reports whether nothing has moved for longer than the bound, and a counter reading
+// after the bound proves it.
 func (m *machine) standsStill(now time.Time) bool {
 	return m.counts && m.last.Waiting > 0 && m.still(now) && m.countedAt.Sub(m.since) >= m.bound()
 }
@@ -193,7 +193,7 @@ func (m *machine) report(at time.Time, requests, held int) {
 }
 
 // lost reports whether a call that has been silent since silentSince is lost. The call is lost if
-// the engine works and every report misses exactly as many calls as are waiting.
+// the engine works and every report omits exactly as many calls as are waiting.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
 		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor

@@ -16,8 +16,9 @@ type play struct {
 
 func newPlay() *play { return &play{now: time.Unix(1000, 0)} }
 
-// seconds lets time pass while responses and counters behave as given. If sum is nil, the engine
-// has no counters. It returns the second in which the engine stalls, or 0.
+// seconds lets n seconds pass. moves sets whether responses make progress. sum is the counter sum,
+// or nil if the engine has no counters. seconds returns the second in which the engine stalls, or
+// 0.
 func (p *play) seconds(n int, moves bool, sum *float64) (stalledAt int) {
 	for i := range n {
 		p.now = p.now.Add(time.Second)
@@ -42,12 +43,12 @@ func learned() *play {
 	p.seconds(1, false, nil)
 	p.s.Held = 1
 	p.seconds(10, true, nil)
-	p.s.Waiting = 1 // from here on the engine is silent
+	p.s.Waiting = 1 // from now on the engine is silent
 	return p
 }
 
-// TestSlowChunks plays an engine on a slow and busy machine. The steps of a long prompt take longer
-// and longer, and the last step never ends.
+// TestSlowChunks simulates an engine on a slow and busy machine. The steps of a long prompt take
+// longer and longer, and the last one never ends.
 func TestSlowChunks(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(1, false, &sum)
@@ -127,7 +128,7 @@ func TestStall(t *testing.T) {
 		}, 30},
 		"nobody waits": {func() int {
 			p := learned()
-			p.s.Waiting = 0 // a client reads the response slowly
+			p.s.Waiting = 0 // no call waits for the engine: a slow client delays the response
 			return p.seconds(100, false, nil)
 		}, 0},
 		"no work": {func() int {
@@ -161,13 +162,13 @@ func TestRestart(t *testing.T) {
 		t.Fatal("too early")
 	}
 	since := p.m.since
-	if at := p.seconds(20, false, &low); at != 11 || p.m.since != since { // read in the first of these seconds
+	if at := p.seconds(20, false, &low); at != 11 || p.m.since != since { // the counters are read in the first second
 		t.Errorf("stalled at second %d, moved %v", at, p.m.since != since)
 	}
 }
 
-// TestOldCount checks that the first sum that is read after progress is not a sign of work, because
-// its work may precede the stall.
+// TestOldCount checks that the first sum read after progress does not count as progress, because it
+// may count work from before the stall.
 func TestOldCount(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(2, false, &sum)
@@ -225,7 +226,7 @@ func TestLost(t *testing.T) {
 			lost := false
 			for i := range 14 {
 				if c.young > 0 {
-					p.s.Ended += uint64(c.young) // one ends and another starts
+					p.s.Ended += uint64(c.young) // one call ends and another starts
 				}
 				p.seconds(1, c.moves, nil)
 				if i%2 == 0 {

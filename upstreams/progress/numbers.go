@@ -10,15 +10,15 @@ import (
 // sums.
 type numbers struct {
 	seen     []float64
-	returned time.Time // when an earlier, higher sum last returned
+	returned time.Time // when the sum last went back up to a value seen before
 }
 
 const (
 	numbersKept = 16          // maximum number of engines that can be distinguished
-	severalFor  = time.Minute // how long a returned sum indicates more than one engine
+	severalFor  = time.Minute // how long a sum that was seen before indicates more than one engine
 )
 
-// change tells how a sum relates to the earlier sums.
+// change describes how a sum relates to the earlier sums.
 type change uint8
 
 const (
@@ -27,12 +27,12 @@ const (
 	numberFell
 )
 
-// several reports whether a higher sum has returned, which shows that the sums come from more than
-// one engine.
+// several reports whether a higher sum has been seen again, which shows that the sums come from
+// more than one engine.
 func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
 
-// take records a sum. If there are several engines, a new sum counts as a rise from the next lower
-// one.
+// take records a sum. If there is more than one engine, a new sum counts as a rise from the next
+// lower sum.
 func (n *numbers) take(number float64, at time.Time) change {
 	if len(n.seen) == 0 {
 		n.seen = append(make([]float64, 0, numbersKept), number)

@@ -12,7 +12,7 @@ import (
 // engine.
 type balanced struct {
 	counts []float64
-	step   float64 // progress of a working engine per second; 0: 1
+	step   float64 // progress of a working engine per second; 0 means 1
 	reads  int
 }
 
@@ -41,7 +41,7 @@ func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
 		moving      []int
-		least, most int // bounds of the second in which the engines stall; 0 means never
+		least, most int // bounds for the second in which the engines stall; 0 means never
 	}{
 		"two stand still":                     {[]float64{1000, 5}, nil, 10, 15},
 		"two of one number":                   {[]float64{7, 7}, nil, 10, 15},
@@ -61,8 +61,8 @@ func TestSeveralEngines(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesFall restarts one of two engines while the other stands still. For 10 s this is
-// neither progress nor a stall. After that, the engine works.
+// TestSeveralEnginesFall restarts one of two engines while the other makes no progress. For 10 s,
+// the restart counts as neither progress nor a stall. After that, the restarted engine works.
 func TestSeveralEnginesFall(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 500}}, learned()
 	if b.seconds(p, 8) != 0 {
@@ -103,8 +103,8 @@ func TestSeveralEnginesBack(t *testing.T) {
 	}
 }
 
-// TestNumbersReturn checks a restarted engine whose counters reach their earlier values again. For
-// a short time only, the edge mistakes it for two engines.
+// TestNumbersReturn checks a restarted engine whose counters reach their earlier values again. The
+// edge mistakes it for two engines, but only for a short time.
 func TestNumbersReturn(t *testing.T) {
 	var n numbers
 	now := time.Unix(1000, 0)
@@ -122,7 +122,7 @@ func TestNumbersReturn(t *testing.T) {
 }
 
 // TestSeveralEnginesOnly checks that up to four engines do not stall while one of them works. If
-// none of them works, they stall, and a different engine's counters do not end the stall.
+// none of them works, they stall, and reading a different engine's counters does not end the stall.
 func TestSeveralEnginesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
@@ -134,7 +134,7 @@ func TestSeveralEnginesOnly(t *testing.T) {
 			b.step = rapid.Float64Range(1, 1000).Draw(t, "step")
 			moving := rapid.SliceOfNDistinct(rapid.IntRange(0, len(b.counts)-1), 1, -1, rapid.ID).Draw(t, "moving")
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
-				b.counts[moving[0]] = float64(phase+1) / 100 // no number occurs twice, as with tokens
+				b.counts[moving[0]] = float64(phase+1) / 100 // no number occurs twice
 			}
 			if at := b.seconds(p, rapid.IntRange(1, 40).Draw(t, "seconds"), moving...); at != 0 {
 				t.Fatalf("stalled while %v of %v move", moving, b.counts)
@@ -154,7 +154,7 @@ func TestSeveralEnginesOnly(t *testing.T) {
 
 // TestPartialReports checks reports that cover only one of two engines and therefore do not contain
 // all running calls. If all calls at the other engine wait, for example behind a long prompt, none
-// of them counts as lost.
+// of these calls counts as lost.
 func TestPartialReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int // seconds in which no call waits

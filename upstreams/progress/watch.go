@@ -13,7 +13,7 @@ type Watch struct {
 	buffers atomic.Int64
 	unread  atomic.Int64
 
-	mu sync.Mutex // held only for bookkeeping
+	mu sync.Mutex // never held during I/O
 	m  machine
 }
 
@@ -24,8 +24,8 @@ func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
 func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
 
 // Unread adds tokens to the prompt tokens of calls that have no first token yet. The number
-// includes tokens that are probably cached, so that a prefill does not count as a stall if the
-// cache is gone.
+// includes tokens that are probably cached. Otherwise, if the cache is gone, a prefill could look
+// like a stall.
 func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
 
 // FirstToken records a call's time to first token and its prompt tokens.
@@ -111,7 +111,7 @@ func (w *Watch) TakeOut() {
 	w.m.out = true
 }
 
-// Forget starts over, because another engine may have taken over the address.
+// Forget resets the Watch, because a different engine may now use the address.
 func (w *Watch) Forget(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ func (w *Watch) Resume(now time.Time) {
 	w.m.since, w.m.ours = now, now
 }
 
-// MovedSince reports whether the engine has made progress since then.
+// MovedSince reports whether the engine has made progress since the given time.
 func (w *Watch) MovedSince(then time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,13 +149,13 @@ func (w *Watch) Lost(silentSince, now time.Time) bool {
 // Facts describes a Watch for the status page.
 type Facts struct {
 	Counts bool          // the engine has counters
-	Held   bool          // the engine has calls of this edge
+	Held   bool          // this edge has calls at the engine
 	Still  time.Duration // time without progress
 	Bound  time.Duration // the engine stalls when Still exceeds this
-	Step   time.Duration // the usual step; 0: unknown
+	Step   time.Duration // the usual step, or 0 if unknown
 }
 
-// Facts returns the present facts.
+// Facts returns the current facts.
 func (w *Watch) Facts(now time.Time) Facts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

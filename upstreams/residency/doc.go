@@ -8,12 +8,12 @@
 //
 // A resident model loses its place to a waiting model in two cases:
 //
-//   - It is idle: none of its calls has run for the usual duration of a load, or for 2 s if that is
-//     shorter. A longer wait for its next call would cost more than a swap. A shorter wait would
-//     cause a swap in every pause of a client.
+//   - It is idle: it has had no running call for the usual duration of a load, or for 2 s if that
+//     is shorter. Waiting longer for the next call would cost more than a swap. With a shorter
+//     wait, every pause of a client would cause a swap.
 //   - It has had its fair share: ten times the duration of a load, within limits. It then gets no
-//     new calls, and another model gets the place when the last call of this model has ended.
-//     Running calls are never aborted.
+//     new calls, and another model gets the place when this model's last call has ended. Running
+//     calls are never aborted.
 //
 // The place goes to the model whose call has waited longest. With two models, a call therefore
 // waits at most for one fair share and for the calls that are running when that share ends. The

@@ -28,13 +28,13 @@ type Gate struct {
 	models map[string]*Model
 	order  []*Model      // by name, so that ties always resolve the same way
 	calls  uint64        // calls admitted so far
-	load   time.Duration // usual duration of a load; 0: unknown
+	load   time.Duration // usual duration of a load, or 0 if unknown
 
 	// The following fields are recomputed by renew.
 	waiting   []*Model // models that have waiting calls and no place, next first
 	residents []*Model // models with a place, least recently used first
 	yielding  []*Model // residents that get no new calls because other models wait
-	idle      int      // number of residents, from the front, that can be evicted
+	idle      int      // number of residents at the front of residents that can be evicted
 }
 
 // New returns a gate for an engine that keeps places models loaded.
@@ -46,17 +46,17 @@ type Model struct {
 	name string
 
 	// The gate's lock guards the following fields.
-	absent   bool // the engine does not serve the model now, so its calls get no turn
+	absent   bool // the engine does not currently serve the model, so its calls do not get a turn
 	resident bool
-	cold     bool      // resident, but no call has shown yet that it is loaded
+	cold     bool      // the model is resident, but no call has shown yet that it is loaded
 	changed  time.Time // when the model got or lost its place
-	used     uint64    // sequence number of its last call
-	endedAt  time.Time // when its last call ended
+	used     uint64    // sequence number of the model's last call
+	endedAt  time.Time // when the model's last call ended
 	running  int
 	waiters  int
-	since    time.Time // start of the wait for a turn
-	offered  time.Time // when this turn was first offered; zero: not yet
-	forfeit  time.Time // skipped until then after an unused turn
+	since    time.Time // since when the model has waited for a turn
+	offered  time.Time // when this turn was first offered, or zero
+	forfeit  time.Time // after the model leaves a turn unused, it is skipped until this time
 }
 
 // Model returns the state of a model. Until Keep removes the model, the same name returns the same
@@ -157,8 +157,9 @@ func (m *Model) Loaded(took time.Duration) {
 	}
 }
 
-// Wait registers a waiting call for the model. The caller must call Quit when the wait ends. Wait
-// reports whether calls for the model may now be sent, because the model is no longer skipped.
+// Wait registers a waiting call for the model. The caller must call Quit when the wait ends. opens
+// reports whether registering the call made the turns admit the model, so that its calls may now be
+// sent.
 func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -200,8 +201,8 @@ func (g *Gate) SetPlaces(n int) {
 }
 
 // Observe updates the resident models from the engine's list of loaded models. begun is when the
-// edge started to read the list. Observe skips models with running calls, and models whose place
-// has changed since begun. It reports whether a place has changed.
+// edge started to read the list. Observe skips models that have running calls or whose place has
+// changed since begun. It reports whether a place has changed.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -268,13 +269,13 @@ type Resident struct {
 	Loading  bool    `json:"loading"`
 	Running  int     `json:"running"`
 	Waiting  int     `json:"waiting"`
-	Seconds  float64 `json:"seconds"` // since it got or lost its place
+	Seconds  float64 `json:"seconds"` // seconds since the model got or lost its place
 }
 
 // Snapshot is a copy of a gate's state.
 type Snapshot struct {
 	Places      int        `json:"places"`
-	LoadSeconds float64    `json:"load_seconds"` // usual duration of a load; 0: unknown
+	LoadSeconds float64    `json:"load_seconds"` // usual duration of a load, or 0 if unknown
 	Models      []Resident `json:"models"`
 }
 

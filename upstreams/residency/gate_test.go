@@ -26,7 +26,7 @@ type engine struct {
 	places  int
 	swaps   int
 	done    int
-	longest map[string]time.Duration // longest wait of a call, by model
+	longest map[string]time.Duration // longest time that a call waited, by model
 }
 
 type call struct {
@@ -35,7 +35,7 @@ type call struct {
 	asked, end time.Time
 	cold       bool
 	begun      time.Time
-	then       func() // called after the end of the call
+	then       func() // called after the call has ended
 }
 
 func newEngine(t rapid.TB, places, slots int, load time.Duration) *engine {
@@ -234,8 +234,8 @@ func TestForfeit(t *testing.T) {
 	b.Quit()
 }
 
-// TestVanishedWaiters checks that a turn is not forfeited while waiting calls try to enter one
-// after another within claimTime. The earlier ones may have disconnected.
+// TestVanishedWaiters checks that a turn is not forfeited while waiting calls claim it one after
+// another, each within claimTime. The clients of earlier calls may have disconnected.
 func TestVanishedWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, now := New(1), t0
@@ -251,7 +251,7 @@ func TestVanishedWaiters(t *testing.T) {
 		a.Leave(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
-			g.NextChange(now) // the waiters are woken, and the first one checks
+			g.NextChange(now) // the waiting calls are woken, and the first of them checks
 			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
@@ -271,8 +271,8 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens checks that Enter reports room for another model. When the engine uses the busy
-// model again, the idle model becomes the next to be evicted.
+// TestEnterOpens checks that Enter reports whether it made room for another model. When the engine
+// uses the busy model again, the idle model becomes the next to be evicted.
 func TestEnterOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
@@ -287,9 +287,9 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, waits, t0, true)
 }
 
-// TestWaitOpens checks that Wait reports whether counting the waiting call allows calls to be sent.
-// This is the case if the model was skipped before, or if a call of another model arrived at the
-// same moment and comes after it.
+// TestWaitOpens checks that Wait reports whether registering the waiting call allows calls to be
+// sent. This is the case if the model was skipped before. It is also the case if a call for another
+// model started to wait at the same moment.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -328,8 +328,8 @@ func TestObserve(t *testing.T) {
 	}
 	now := t0.Add(time.Minute)
 	enter(t, a, now, true)
-	g.Observe(lists("b"), now.Add(-time.Second)) // read before
-	g.Observe(lists("b"), now.Add(time.Second))  // a call runs
+	g.Observe(lists("b"), now.Add(-time.Second)) // list read before the change
+	g.Observe(lists("b"), now.Add(time.Second))  // the model has a running call
 	if _, cold := a.Passes(now); cold {
 		t.Error("a list took away the place of a model that has a call")
 	}

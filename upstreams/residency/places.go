@@ -8,10 +8,10 @@ import (
 // Places contains an upstream's gate, if it has one. The gate has the configured number of places,
 // or the reported number if that is smaller. It is safe for concurrent use.
 type Places struct {
-	gate atomic.Pointer[Gate] // nil: no turns
+	gate atomic.Pointer[Gate] // nil if there are no turns
 
 	mu               sync.Mutex
-	configured, told int // 0: none
+	configured, told int // 0 if there is no such number
 }
 
 // Gate returns the gate, or nil if there is none.

@@ -32,23 +32,23 @@ type Waker struct {
 
 	mu     sync.Mutex
 	spec   config.Wake
-	away   time.Time     // when the engine went away; zero: it is not away
-	begun  time.Time     // start of the current attempt; zero: none
+	away   time.Time     // when the engine went away; zero while it is here
+	begun  time.Time     // start of the current attempt, or zero
 	failed time.Time     // time of the last failed request
-	took   time.Duration // duration of the last start; 0: unknown
-	over   chan struct{} // closed at the end of the current start; nil: none
+	took   time.Duration // duration of the last start, or 0 if unknown
+	over   chan struct{} // closed at the end of the current start; nil if no start is running
 }
 
 // Run describes one start to the function that sends its request.
 type Run struct {
 	Spec     config.Wake
 	Wait     time.Duration   // delay before the request
-	Patience time.Duration   // limit of the whole start
+	Patience time.Duration   // time limit for the whole start
 	Over     <-chan struct{} // closed when the engine is back or the request has failed
 }
 
-// Init sets the function that sends the request. It must not block, and must report a failure with
-// Failed.
+// Init sets the function that sends the request. That function must not block, and must call Failed
+// if the request fails.
 func (w *Waker) Init(start func(Run)) { w.start = start }
 
 // Configure applies the settings.
@@ -65,7 +65,7 @@ func (w *Waker) Configured() bool {
 	return w.spec.URL != ""
 }
 
-// Away records that the engine is gone.
+// Away records that the engine is down or asleep.
 func (w *Waker) Away(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,8 +156,8 @@ func (w *Waker) Expected(now time.Time) time.Duration {
 
 // Status is a snapshot of a Waker.
 type Status struct {
-	Away     float64 `json:"away_seconds"`     // -1: not away
-	Starting float64 `json:"starting_seconds"` // -1: no start is running
+	Away     float64 `json:"away_seconds"`     // -1 if not away
+	Starting float64 `json:"starting_seconds"` // -1 if no start is running
 	Took     float64 `json:"last_start_seconds"`
 }
 

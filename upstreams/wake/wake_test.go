@@ -20,8 +20,9 @@ func over(r Run) bool {
 	}
 }
 
-// TestWaker follows one engine. Many calls cause one request, a start has a time limit, and a
-// failed request is repeated after a pause. The waker learns how long a start takes.
+// TestWaker checks that many calls cause one request, that a start has a time limit, and that a
+// failed request is repeated after a pause. It also checks that the waker learns how long a start
+// takes.
 func TestWaker(t *testing.T) {
 	var w Waker
 	var runs []Run
@@ -47,7 +48,7 @@ func TestWaker(t *testing.T) {
 	expect(at(11), 1, true, true, assumedStart-10*time.Second)
 	expect(at(100), 1, true, true, time.Second)
 	w.Ask(at(100))
-	w.Away(at(100)) // already known
+	w.Away(at(100)) // has no effect, because the engine is already away
 	w.Failed(at(101))
 	w.Failed(at(102)) // the request of a start that has already ended
 	expect(at(102), 1, false, false, 9*time.Second+assumedStart)
@@ -63,7 +64,7 @@ func TestWaker(t *testing.T) {
 	}
 	w.Away(at(200))
 	w.Ask(at(210))
-	expect(at(210), 3, true, true, 50*time.Second) // as long as the last one
+	expect(at(210), 3, true, true, 50*time.Second) // a start is expected to take as long as the last one
 	if runs[2].Wait != 0 || runs[2].Patience != 153*time.Second {
 		t.Errorf("third run = %+v, want no wait and patience 153 s", runs[2])
 	}

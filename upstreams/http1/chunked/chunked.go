@@ -20,12 +20,12 @@ var (
 // in size, and must not contain control characters.
 type Rules struct {
 	MaxDigits     uint8 // digits of a chunk size, at most 16
-	MaxExtensions int   // bytes between a chunk size and the end of its line
-	MaxTrailers   int   // bytes of all trailers without line ends
+	MaxExtensions int   // bytes between the chunk size and the end of the line
+	MaxTrailers   int   // total bytes of all trailers, not counting line ends
 	// Total applies each limit to the sum over the whole body: to the extensions of all chunks, and
 	// to all trailers.
 	Total bool
-	// Folded accepts a trailer line that starts with a space or tab and thus continues the previous
+	// Folded accepts a trailer line that starts with a space or tab, which continues the previous
 	// line (RFC 9112, 5.2).
 	Folded bool
 }
@@ -39,12 +39,12 @@ const (
 	atExtension              // after a semicolon, before the extension's name
 	inName                   // in the extension's name
 	inExtension              // after the extension's name
-	atSizeLF                 // at the LF of the size's line
+	atSizeLF                 // at the LF that ends the line with the size
 	inPayload
 	atPayloadCR // at the CR after the payload
 	atPayloadLF
 	atTrailer // at the start of a line after the last chunk
-	inTrailer // within such a line
+	inTrailer // within a line after the last chunk
 	atTrailerLF
 	atEndLF // at the LF of the empty line that ends the body
 	atEnd
@@ -127,7 +127,7 @@ var hexDigits = func() (t [256]uint8) {
 }()
 
 // Unframe moves the payload in b to the start of b. It returns the payload's length and the number
-// of bytes of b that it has read. It reads all of b unless the body ends or an error occurs.
+// of bytes read from b. It reads all of b unless the body ends or an error occurs.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {
@@ -267,8 +267,8 @@ func (d *Decoder) skip(b byte, limit int) error {
 }
 
 // expect moves to the next state if b is the required byte. Otherwise it keeps the state, so that
-// parsing the same byte again returns the same error. The caller can thus deliver earlier payload
-// first.
+// parsing the same byte again returns the same error. The caller can therefore deliver earlier
+// payload first.
 func (d *Decoder) expect(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

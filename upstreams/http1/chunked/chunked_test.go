@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Rules for requests and responses, reduced to what the tests need.
+// Rules for requests and responses, with limits small enough for the tests.
 var (
 	strict  = &Rules{MaxDigits: 16, MaxExtensions: 8, MaxTrailers: 8, Folded: true}
 	lenient = &Rules{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true}
@@ -113,7 +113,7 @@ func TestBodies(t *testing.T) {
 }
 
 // FuzzBodies checks that the result does not depend on how a body is cut into pieces, or on whether
-// its payload is moved or copied. If the standard library accepts the body, it reads the same
+// its payload is moved or copied. If the standard library accepts the body, it must read the same
 // payload.
 func FuzzBodies(f *testing.F) {
 	for _, s := range []string{"3\r\nabc\r\n1;x\r\nd\r\n0\r\nX: y\r\n\r\nmore", "1 ;x = \"y\";z\r\na\r\n0\r\n\r\n", "4000000000000000\r\na"} {

@@ -1,4 +1,4 @@
-// Package httptoken defines the character rules of HTTP. It depends on no other package of the
+// Package httptoken defines the character rules of HTTP. It imports no other package of the
 // program, so every parser can use it.
 package httptoken
 
@@ -44,7 +44,7 @@ func HasControl[T string | []byte](s T) bool {
 			return true
 		}
 	}
-	w := s[last:] // may overlap the previous word
+	w := s[last:] // this word may overlap the previous one
 	return suspect(word(w)) && anyControl(w)
 }
 
@@ -94,7 +94,7 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 			return false
 		}
 	}
-	return equalFoldWord(word(s[last:]), word(lower[last:])) // may overlap the previous word
+	return equalFoldWord(word(s[last:]), word(lower[last:])) // this word may overlap the previous one
 }
 
 func equalFoldWord(is, lower uint64) bool {
@@ -110,7 +110,7 @@ func equalFoldWord(is, lower uint64) bool {
 	return true
 }
 
-// equalFoldShort compares byte by byte; the lengths must be equal.
+// equalFoldShort compares byte by byte. s and lower must have the same length.
 func equalFoldShort[T string | []byte](s T, lower string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -25,7 +25,7 @@ func TestHasControl(t *testing.T) {
 		if one := []byte{'a', byte(c)}; HasControl(one) != want || HasControl(string(one)) != want {
 			t.Errorf("HasControl of %#x is not %v", c, want)
 		}
-		for n := range 20 { // at every offset in a word of eight bytes, among similar bytes
+		for n := range 20 { // every offset in a word of eight bytes, surrounded by similar bytes
 			for at := range n {
 				text := []byte(strings.Repeat("\t~\x80\xff ", 4)[:n])
 				text[at] = byte(c)
@@ -74,8 +74,8 @@ func TestEqualFold(t *testing.T) {
 	}
 }
 
-// TestEqualFoldOfAnyLength replaces each byte in texts of every length with every other byte, and
-// compares EqualFold with a byte-by-byte comparison.
+// TestEqualFoldOfAnyLength checks EqualFold against a byte-by-byte comparison. It uses texts of
+// every length, in which it replaces each byte with every other byte.
 func TestEqualFoldOfAnyLength(t *testing.T) {
 	const all = "content-[a]~z9-transfer-encoding"
 	for n := range len(all) {

@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StampArrivals makes the kernel note for RecvStamped when bytes arrive. Kernels before 5.1 and Unix
-// sockets do not.
+// StampArrivals makes the kernel record when bytes arrive, for RecvStamped. Kernels before 5.1 and
+// Unix sockets do not support this.
 func StampArrivals(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
 }
 
-// stampSize is the size of a control message with a time: seconds and nanoseconds, each an int64.
+// stampSize is the size of a timestamp in a control message: seconds and nanoseconds, each an
+// int64.
 const stampSize = 16
 
-// RecvStamped is Recv. It also returns when the last of the bytes arrived at this host, as the
-// clock's nanoseconds since 1970, or 0 if the kernel has not noted it.
+// RecvStamped is like Recv, but also returns when the last of the bytes arrived at this host. The
+// time is in nanoseconds since 1970, or 0 if the kernel did not record it.
 func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
 	var control [64]byte
 	vec := unix.Iovec{Base: &p[0]}
@@ -39,13 +40,13 @@ func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
 	}
 }
 
-// stampIn returns the time in a control message.
+// stampIn returns the timestamp in a control message.
 func stampIn(control []byte) int64 {
 	data := unix.CmsgLen(0)
 	if len(control) < data+stampSize {
 		return 0
 	}
-	h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0])) //nolint:gosec // the kernel has written one
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0])) //nolint:gosec // the kernel wrote a Cmsghdr
 	if h.Level != unix.SOL_SOCKET || h.Type != unix.SO_TIMESTAMPNS_NEW {
 		return 0
 	}

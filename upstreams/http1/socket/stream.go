@@ -9,7 +9,7 @@ import (
 )
 
 // Stream reads and writes a connection. The connection's deadlines and its Close apply to the
-// Stream. At a time, one goroutine may call Read and another one Write.
+// Stream. One goroutine may call Read while another calls Write.
 type Stream struct {
 	raw     syscall.RawConn
 	in, out transfer
@@ -18,7 +18,7 @@ type Stream struct {
 }
 
 // sendLimit is the maximum number of bytes that SendPieces passes to the socket. Sending 256 KiB
-// takes about 50 us, during which the scheduler cannot run another goroutine on this CPU.
+// takes about 50 µs, during which the scheduler cannot run another goroutine on this CPU.
 const sendLimit = 256 << 10
 
 type transfer struct {
@@ -85,7 +85,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 }
 
 // WriteNow writes as much of p as the socket accepts without waiting, and returns the number of
-// bytes. The next Write returns an error that occurs.
+// bytes. If an error occurs, the next Write returns it.
 func (s *Stream) WriteNow(p []byte) (n int) {
 	if len(p) > 0 {
 		_ = s.raw.Control(func(fd uintptr) { n, _ = Send(fd, p) }) // fails on a closed connection only

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing although
-// bytes or repeated window probes are in flight. If nothing is in flight, it returns 0. The host
+// UnackedFor returns how many milliseconds have passed since the peer's host last acknowledged
+// anything. If neither bytes nor repeated window probes are in flight, it returns 0. The host
 // answers window probes even while its program reads slowly. waiting reports whether there are
 // unacknowledged bytes, sent or not.
 func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return 0, false // not a connection, so nothing can arrive
+		return 0, false // not a connection
 	}
 	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the probe count
 		milliseconds = int(info.Last_ack_recv)
@@ -22,7 +22,7 @@ func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 }
 
 // UnackedBytes returns the number of bytes, sent or not, that the peer's host has not acknowledged.
-// Do not call it for a Unix socket: there the kernel counts each buffer as a whole until the peer
+// Do not call it for a Unix socket: the kernel counts each of its buffers in full until the peer
 // has read all of it.
 func UnackedBytes(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
@@ -35,15 +35,15 @@ func UnackedBytes(fd uintptr) int {
 const (
 	probeSeconds = 1 // interval between keep-alive probes
 	// probeCount is the number of unanswered probes after which the kernel closes the connection.
-	// The resulting time to close is about the same as without ProbeEverySecond.
+	// The connection is then closed after about the same time as without ProbeEverySecond.
 	probeCount = 30
 	// ackOverdue is the time in milliseconds after which an acknowledgement is overdue.
 	ackOverdue = 1000
 )
 
-// ProbeEverySecond makes the kernel send a keep-alive probe in every second in which no bytes
-// arrive from the peer's host. The host's kernel answers, however busy its program is. After half a
-// minute without an answer the kernel closes the connection.
+// ProbeEverySecond makes the kernel send a keep-alive probe every second while no bytes arrive from
+// the peer's host. The host's kernel answers, however busy its program is. After half a minute
+// without an answer the kernel closes the connection.
 func ProbeEverySecond(fd uintptr) error {
 	return errors.Join(
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
