@@ -27,8 +27,9 @@ func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// BeginTurn begins the turn of the query's key after Acquire has returned the lease l. The turn books
-// the service of the call; the caller owns it. It is the zero Turn while no key waits for slots.
+// BeginTurn begins the turn of the query's key after Acquire has returned the lease l. The caller
+// owns the turn, and the turn records the call's service. While no key waits for slots, BeginTurn
+// returns the zero Turn.
 func BeginTurn(r *Route, q *Query, l *upstreams.Lease) turns.Turn {
 	if q.Weight == 0 || r.line.Quiet() {
 		return turns.Turn{}
@@ -36,9 +37,9 @@ func BeginTurn(r *Route, q *Query, l *upstreams.Lease) turns.Turn {
 	return r.line.Begin(q.Key, q.Weight, turns.Weight(l.Prompt().Uncached, 0), q.Now)
 }
 
-// acquireAny picks like Acquire but without claims. If no other engine takes calls, acquireAny asks
-// engines that lack a needed feature: their refusal is more useful to the client than "no
-// upstream".
+// acquireAny is like Acquire, but ignores claims. If no other engine takes calls, it picks an
+// engine that lacks a needed feature, because that engine's refusal is more useful to the client
+// than "no upstream".
 func acquireAny(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	q.anyway = false
 	lease, target, err := acquireFit(r, q)
@@ -62,8 +63,8 @@ func acquireFit(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
 // acquire picks and leases a target of one route. A call that loses the race for its picked target
-// scans again. The second scan determines the error: a lost slot means a full pool, and a lost
-// trial means no upstream.
+// scans again. The last scan determines the error. If another call took the slot, the pool is full.
+// If another call took the trial, there is no upstream.
 func acquire(r *Route, q *search, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -98,8 +99,8 @@ func acquire(r *Route, q *search, take take) (*upstreams.Lease, *Target, error) 
 	}
 }
 
-// pick chooses among the targets, starting at index start. Targets that were never probed are asked
-// only if no target of the route is up, and stalled targets only if there is no other target.
+// pick chooses among the targets, starting at index start. It considers unprobed targets only if no
+// target of the route is up, and stalled targets only if there are no others.
 func (r *Route) pick(q *search, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
@@ -119,14 +120,14 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 	return c.soonest()
 }
 
-// A tier is a group of a route's targets. It takes calls only while the targets in earlier tiers do
-// not. Those are then down or, if the tier has config.WhenFull, full. Each call checks the earlier
-// tiers again, so traffic returns to an earlier tier as soon as it has a free slot. Targets that a
-// call has already tried, or that cannot serve the call, do not count. Stalled targets are used
-// only if no tier has other targets.
+// A tier is a group of a route's targets. It takes calls only while all targets in earlier tiers
+// are down or, if the tier has config.WhenFull, full. Each call checks the earlier tiers again, so
+// traffic returns to an earlier tier as soon as it has a free slot. Targets that a call has already
+// tried, or that cannot serve the call, do not count. Stalled targets are used only if no tier has
+// other targets.
 
 // descend picks for a route with tiers or arms. It wakes a sleeping engine even if another tier
-// takes the call. The error comes from the first full tier.
+// takes the call. If no tier takes the call, the error comes from the first full tier.
 func descend(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	defer func() { q.notStalled = false }()
 	var full, starting error
@@ -158,8 +159,9 @@ func descend(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }
 
-// acquireArm picks in one tier for a query that belongs to an arm or to no arm. Once no other
-// target takes calls, the query may go to any target.
+// acquireArm picks a target in one tier. It considers the targets of the call's arm first, and then
+// those that belong to no arm. In the last pass, when stalled targets are allowed, it considers all
+// targets.
 func acquireArm(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ rest
 	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {

@@ -9,14 +9,14 @@ import (
 	"penstock/config"
 )
 
-// An arm is a group of targets in a tier: the deployments that receive one share of the model's
+// An arm is a group of targets in a tier. Its deployments together receive a share of the model's
 // calls (config.Deployment.Traffic). A call's number determines its arm. The number is the same at
 // every edge and for every turn of a conversation, so arms need no state.
 //
 // If no target of a call's arm takes calls, the call uses the other targets of the tier. A call
 // that belongs to no arm uses an arm's targets only if no other target of the route takes calls. A
-// full target counts as taking calls. If it did not, a new engine with a share of one twentieth
-// would get all excess calls at the busiest hour.
+// full target counts as taking calls. Otherwise, a new engine with a share of one twentieth would
+// get all excess calls at the busiest hour.
 
 // Arms is a set of a route's arms, one bit each. Bit 0 represents the targets that belong to no
 // arm. 0 means all targets.
@@ -59,15 +59,15 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 // SharesCalls reports whether the route has arms. If so, Query.Arms must be set.
 func SharesCalls(r *Route) bool { return r.arms != nil }
 
-// CallNumber returns a number for a conversation of a key. It is the same for all turns and at
-// every edge. It is a hash of the key and the start of the first turn. If the conversation is
-// unknown, it is a hash of the key alone.
+// CallNumber returns a number for a conversation of a key. The number is a hash of the key and the
+// start of the first turn, so it is the same for all turns and at every edge. If the conversation
+// is unknown, the number is a hash of the key alone.
 func CallNumber(key string, begin []byte) uint64 {
 	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
 
-// ArmsOf returns Query.Arms for a call with this number and the tiers of its key. The result
-// contains at most one arm in each tier, and bit 0.
+// ArmsOf returns Query.Arms for a call, given its number and its key's tiers. The result contains
+// at most one arm in each tier, and bit 0.
 func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 	if r.arms == nil {
 		return 0
@@ -114,8 +114,8 @@ func ArmNames(r *Route) (names []string) {
 	return names
 }
 
-// Missed reports whether a call with these arms went to a target outside its arm. It also returns
-// the call's arm, or "" if the call has none.
+// Missed reports whether a call went to a target outside its arm. own is the call's arm, or "" if
+// the call has none.
 func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {

@@ -18,8 +18,8 @@ func arm(upstream string, percent config.Percent, tier int) config.Deployment {
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// numberOf finds the number of a call that belongs to the named arm of r, or to no arm if the name
-// is empty.
+// numberOf finds a call number that belongs to the named arm of r or, if the name is empty, to no
+// arm.
 func numberOf(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
@@ -40,7 +40,8 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// TestArms checks which targets take calls inside and outside an arm, in each state of the targets.
+// TestArms checks which targets take calls that belong to an arm or to no arm, in each state of the
+// targets.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"
@@ -143,8 +144,8 @@ func TestArms(t *testing.T) {
 }
 
 // TestShares checks that an arm receives its share of all calls, and that it receives the same
-// calls at every edge and after every reload. If a share grows, it still includes the calls of the
-// smaller share.
+// calls at every edge and after every reload. If a share grows, the arm keeps the calls that it
+// received before.
 func TestShares(t *testing.T) {
 	const calls = 20_000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -199,8 +200,8 @@ func TestArmsNeedConsent(t *testing.T) {
 	}
 }
 
-// TestCapacityOfArms checks that the capacity counts the slots that any call may use. The slots of
-// an arm count only if there are no others.
+// TestCapacityOfArms checks that the capacity counts the slots that any call may use. An arm's
+// slots count only if there are no other slots.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")

@@ -65,8 +65,8 @@ func fleet(t testing.TB, policy string) *Route {
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // BenchmarkPick measures only the choice among 32 upstreams. All of them are up, list their models
-// and report their load. If 40 blocks of the prompt are known, a pick may take two microseconds and
-// must not allocate.
+// and report their load. A pick with 40 known prompt blocks may take two microseconds and must not
+// allocate.
 func BenchmarkPick(b *testing.B) {
 	blocks := randomBlocks(40)
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquire measures a pick together with its lease and the release.
+// BenchmarkAcquire measures a pick, the lease and its release.
 func BenchmarkAcquire(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {
@@ -151,8 +151,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCapacityCosts checks that a sum over a route allocates nothing per target. The edge computes
-// this sum every second for every model.
+// TestCapacityCosts checks that summing the capacity of a route allocates nothing per target. The
+// edge computes this sum every second for every model.
 func TestCapacityCosts(t *testing.T) {
 	r := fleet(t, policies[0])
 	now := time.Now()

@@ -15,8 +15,8 @@ type Capacity struct {
 }
 
 // Capacity returns the sum of the pool's slots over the targets that take calls now. It counts only
-// the first tier, and counts arms only if no other targets take calls. If a route has more than one
-// target at an upstream, the upstream counts once.
+// the first tier, and counts arms only if no targets outside arms take calls. If a route has more
+// than one target at an upstream, the upstream counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
@@ -85,10 +85,10 @@ func Serving(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates how long until a target may take a call of a key that has these tiers. It
-// returns 0 if a target may take the call now, and at most an hour.
+// NextChance estimates how long it takes until a target may take a call made with a key that has
+// these tiers. It returns 0 if a target may take the call now. It returns at most an hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
-	soonest := time.Hour // returned if the key may not use any target
+	soonest := time.Hour // also returned if the key may not use any target
 	for i := range r.targets {
 		if t := &r.targets[i]; t.OpenTo(tiers) {
 			soonest = min(soonest, t.Upstream.NextChance(t.Served, now))
@@ -104,8 +104,8 @@ type Room struct {
 	None   bool // Acquire would return ErrNoUpstream
 }
 
-// Room returns what Acquire would find at u for a query. Only the query's pool, excluded upstreams
-// and time count. A half-open breaker has one slot, for a trial.
+// Room returns the slots that Acquire would find at u for a query. A half-open breaker leaves one
+// slot, for the trial.
 func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
 	q := &search{Query: *query, at: upstreams.At(query.Now)}
 	tier, at := opening(r, q)
@@ -118,7 +118,7 @@ func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may have no turn now
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may not have the turn now
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
@@ -127,8 +127,9 @@ func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
 	return room
 }
 
-// opening returns the tier that a query may go to or wait for. at is the index of its targets'
-// state in states. It is negative if there is no such tier. Some of the tier's targets may be full.
+// opening returns the tier that a query may use or wait for. Some of the tier's targets may be
+// full. at is the index in states of the state that its targets are in, or negative if there is no
+// such tier.
 func opening(r *Route, q *search) (tier *Route, at int) {
 	const stalled = len(states) - 1
 	for _, last := range [...]bool{false, true} {
@@ -154,7 +155,7 @@ func opening(r *Route, q *search) (tier *Route, at int) {
 	return First(r), -1
 }
 
-// anyAllowed reports whether a query may go to any target in a state.
+// anyAllowed reports whether the query may use at least one target in state s.
 func (r *Route) anyAllowed(q *search, s upstreams.State) bool {
 	for i := range r.targets {
 		if q.allows(&r.targets[i], s) {
@@ -164,8 +165,9 @@ func (r *Route) anyAllowed(q *search, s upstreams.State) bool {
 	return false
 }
 
-// eachEligible calls visit for each distinct upstream that a call could use now. Like pick, it uses
-// the first state that any target is in. It visits arms only if there are no other targets.
+// eachEligible calls visit for each distinct upstream that a call could use now. Like pick, it
+// considers only targets in the first state for which there is a target. It visits arms only if
+// there are no other targets.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range states[:len(states)-1] {
@@ -181,8 +183,8 @@ func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	}
 }
 
-// visit calls visit for the upstreams in one state. An engine may lack a feature that all the
-// route's calls need. Like a pick, visit uses such an engine only if there are no others.
+// visit calls visit for the upstreams in one state. Like a pick, it visits an engine that lacks a
+// feature needed by all calls of the route only if there are no other engines.
 func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
 		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
@@ -197,7 +199,7 @@ next:
 		if !takes(t) {
 			continue
 		}
-		for j := range i { // by index, because copying a thousand targets would be slow
+		for j := range i { // index the targets, because copying a thousand of them would be slow
 			if earlier := &r.targets[j]; earlier.Upstream == t.Upstream && takes(earlier) {
 				continue next
 			}
@@ -214,7 +216,7 @@ func (t *Target) takes(now time.Time, s upstreams.State) bool {
 }
 
 // BytesPerToken returns the average number of bytes of prompt text per token at the model's
-// engines. It returns 0 until an engine has reported the tokens of a prompt.
+// engines. It returns 0 until an engine has reported how many tokens a prompt has.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -226,9 +228,9 @@ func (r *Route) BytesPerToken() float64 {
 	return sum / float64(max(1, n))
 }
 
-// ContextLength returns the smallest context length, in tokens, that an engine of the model
-// reports. It considers only engines that take calls now, and returns 0 if none reports a length.
-// It ignores engines that are reserved for short prompts.
+// ContextLength returns the smallest context length, in tokens, reported by the model's engines. It
+// considers only engines that take calls now, and returns 0 if none of them reports a length. It
+// ignores engines that are reserved for short prompts.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -243,8 +245,8 @@ func (r *Route) ContextLength(now time.Time) int {
 	return smallest
 }
 
-// TextOnly reports whether every engine that lists the model reports that the model accepts no
-// images. An engine that has no list, or reports nothing about images, may accept them.
+// TextOnly reports whether all engines that list the model report that it accepts no images. An
+// engine that has no list, or reports nothing about images, may accept them.
 func (r *Route) TextOnly() bool {
 	some := false
 	for i := range r.targets {
@@ -271,11 +273,10 @@ func (r *Route) SeparatePools() bool {
 	return false
 }
 
-// Full returns the error that refuses a query if every eligible target is at its limit, or must
-// first be woken.
+// Full returns the error with which a query is refused if every eligible target is at its limit or
+// must first be woken.
 func (r *Route) Full(q *Query) error { return fullFor(r, &search{Query: *q}) }
 
-// fullFor is Full for a search.
 func fullFor(r *Route, q *search) error {
 	if starting(r, q) {
 		return ErrStarting
@@ -291,8 +292,8 @@ func fullAt(tier *Route, q *Query) error {
 	return full
 }
 
-// starting reports whether none of the route's engines is available, but at least one may be woken
-// or is being woken.
+// starting reports whether none of the route's engines is available but at least one is being woken
+// or may be woken.
 func starting(r *Route, q *search) (starting bool) {
 	q.at = upstreams.At(q.Now)
 	for i := range r.targets {
@@ -313,11 +314,10 @@ func (t *Target) wakes(q *search) bool {
 		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
 }
 
-// Wake asks for an engine to be woken, unless one is being woken already. The chosen engine is the
-// first of the route's engines, in configuration order, that may be woken.
+// Wake requests that one of the route's engines be woken, unless one is already being woken. It
+// chooses the first engine, in configuration order, that may be woken.
 func (r *Route) Wake(q *Query) { wake(r, &search{Query: *q}) }
 
-// wake is Wake for a search.
 func wake(r *Route, q *search) {
 	var first *upstreams.Upstream
 	for i := range r.targets {

@@ -10,33 +10,32 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold limits how long before the return of its client a slot may be reserved.
+// longestHold limits how long before a client's return a slot may be reserved for it.
 const longestHold = 2 * time.Second
 
-// mostClaims is the maximum number of claims on one model. When it is reached, other keys get no
-// claim.
+// mostClaims is the maximum number of claims on one model. When this number is reached, other keys
+// get no claim.
 const mostClaims = 1024
 
-// servedFor is how long the last slot of a key counts in the order of claims.
+// servedFor is how long a key's last slot affects the order of claims.
 const servedFor = time.Minute
 
-// Claims reserves slots for keys that were refused because no slot was free, at models without a
-// queue. Otherwise a key that floods the model would fill the pool before a client that obeys its
-// Retry-After returns.
+// Claims reserves slots for refused keys at models without a queue. A key gets a claim if it was
+// refused because no slot was free. Without claims, a key that floods the model would take every
+// free slot before a client that obeys its Retry-After returns.
 //
-// A key has at most one claim on a model. The claim starts with the refusal. It ends when the
-// client is late by more than a quarter of the claim's hold. While the claim exists, a call of
-// another key may not take the last free slots if that key has more slots at the model than the
-// claimant. If both keys have equally many slots, they alternate as in a queue: the key that was
-// served less goes first. Between two such keys, the claim counts only around the time when its
-// client is due. Against a key that floods, that is, calls before its Retry-After has passed, the
-// claim always counts. As a result, no slot stays idle for a long time among keys with one call
-// each, and a key without competitors is never refused.
+// A key has at most one claim on a model. The claim starts with the refusal, and ends when the
+// client is late by more than a quarter of the claim's hold. Meanwhile, other keys that have more
+// slots at the model than the claimant may not take the last free slots. If two keys have equally
+// many slots, the key that was served less goes first, as in a queue. Between two such keys, the
+// claim counts only around the time when its client is due. The claim always counts against a key
+// that floods, which means that it calls before its Retry-After has passed. As a result, no slot
+// stays idle for long if each key has one call, and a key without competitors is never refused.
 //
 // If there are no live claims, Acquire needs one atomic load for them.
 type Claims struct {
-	live    atomic.Int64  // live claims, and those that expired since the last sweep
-	yielded atomic.Uint64 // calls refused although a slot was free
+	live    atomic.Int64  // number of claims, including those that expired since the last sweep
+	yielded atomic.Uint64 // calls refused even though a slot was free
 
 	mu     sync.Mutex
 	groups []*claimGroup
@@ -53,22 +52,22 @@ type claimGroup struct {
 // claimant is a key that competes for the slots of a claimGroup.
 type claimant struct {
 	key    string
-	served time.Time      // when it last got a slot while claims existed; zero: never
-	waits  *turns.Account // the key's account in the line; nil: no claim
-	due    time.Time      // when its client returns; zero: no claim
-	hold   time.Duration  // how long before due the claim starts to count
-	floods bool           // it called again before due
-	rank   int            // class rank of its last call
+	served time.Time      // when the key last got a slot while claims existed, or zero
+	waits  *turns.Account // the key's account in the line; nil without a claim
+	due    time.Time      // when the client returns; zero without a claim
+	hold   time.Duration  // how long before due the claim takes effect
+	floods bool           // the key called again before due
+	rank   int            // class rank of the key's last call
 }
 
-// grace returns how long the claim still counts after its client was due.
+// grace returns how long after due the claim still counts.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
-// hasTurn reports whether the claimant goes before key o, which has equally many slots. The
-// claimant's client is due after wait, and served is the service of o. o is nil if the group does
-// not contain that key. A client that returns on time does not wait for late clients.
+// hasTurn reports whether the claimant goes before another key that has equally many slots. o is
+// the other key's entry, or nil if the group has none, and served is its service. wait is the time
+// until the claimant's client is due. A client that returns on time does not wait for late clients.
 func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
@@ -85,10 +84,10 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 // Yielded returns how many calls were refused although a slot was free.
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
-// before() makes slots that claims reserve look full to a query whose key heeds claims, and reports
-// whether there are any such slots. No lock is held between the calls of before and after, because
-// taking a slot may ask a fleet's store. Passing the step between these calls as a function would
-// put the query on the heap.
+// before() makes upstreams look full if claims reserve their free slots, and reports whether there
+// are such upstreams. Queries that ignore claims are not affected. No lock is held between the
+// calls of before and after, because taking a slot may ask a fleet's store. Passing the step
+// between these calls as a function would put the query on the heap.
 func (c *Claims) before(r *Route, q *search) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
@@ -96,7 +95,7 @@ func (c *Claims) before(r *Route, q *search) (kept bool) {
 	return len(q.full) > 0
 }
 
-// after adds a claim if the call was refused. If the call was served, after ends the key's claim.
+// after adds a claim if the call was refused. If the call got a slot, after ends the key's claim.
 func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
@@ -161,15 +160,15 @@ func (c *Claims) group(r *Route, q *Query) *claimGroup {
 	return nil
 }
 
-// claim adds a claim for the key. If a client has returned and found the pool full again, claim
-// renews the client's claim.
+// claim adds a claim for the key. If the key already has a claim, because its client returned and
+// found the pool full again, claim renews it.
 func (c *Claims) claim(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {
 		g = &claimGroup{pool: q.Pool}
 		c.groups = append(c.groups, g)
 	}
-	g.route = r // use the newest configuration
+	g.route = r // the route of the newest configuration
 	k := g.claimant(q.Key)
 	switch {
 	case k == nil:
@@ -201,8 +200,8 @@ func (c *Claims) serve(r *Route, q *Query) {
 	k.served = q.Now
 }
 
-// claimant returns the entry of a key, and adds it if necessary. It returns nil if the group is
-// full.
+// claimant returns the entry for a key, and adds it if necessary. If the group is full, it returns
+// nil.
 func (g *claimGroup) claimant(key string) *claimant {
 	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
 		return k
@@ -246,7 +245,7 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
 }
 
-// shares reports whether a query of route r may use slots that the group's claims reserve.
+// shares reports whether a query of route r competes for the slots that the group's claims reserve.
 func (g *claimGroup) shares(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&

@@ -17,12 +17,12 @@ type market struct {
 	route  *Route
 	loops  []*loop
 	events loopEvents
-	busy   time.Duration // total time for which slots were in use
-	refuse bool          // refused calls make no claims
+	busy   time.Duration // total time that slots were in use
+	refuse bool          // refused calls add no claims
 }
 
-// loop is a client. It calls again when its call has ended. After a refusal, it calls again when
-// its pause is over.
+// loop is a client that calls again when its call has ended or, after a refusal, when its pause is
+// over.
 type loop struct {
 	key           string
 	call, pause   time.Duration // duration of a call, and pause after a refusal
@@ -122,7 +122,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	})
 }
 
-// TestFloodWithoutClaims checks that the same client gets no slot if calls make no claims. This
+// TestFloodWithoutClaims checks that the same client gets no slot if there are no claims. This
 // shows that the test above can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
@@ -149,7 +149,7 @@ func TestSingleSlotIsShared(t *testing.T) {
 	}
 }
 
-// TestFloodAloneLosesNothing checks that claims do not cost a key without competitors any slots.
+// TestFloodAloneLosesNothing checks that a key without competitors loses no slots to claims.
 func TestFloodAloneLosesNothing(t *testing.T) {
 	served := map[bool]int{}
 	for _, refuse := range []bool{false, true} {
@@ -169,8 +169,8 @@ func TestFloodAloneLosesNothing(t *testing.T) {
 	}
 }
 
-// TestManyKeysKeepSlotsBusy checks that no slot stays idle if many keys use a full model, and that
-// each key is served.
+// TestManyKeysKeepSlotsBusy checks that if many keys use a full model, no slot stays idle and each
+// key is served.
 func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	for _, keys := range []int{6, 20, 100} {
 		busy := map[bool]time.Duration{}
@@ -205,7 +205,7 @@ func TestClaimsEnd(t *testing.T) {
 	}
 	held := ask("a", 0)
 	ask("b", 0)
-	ask("b", 100*time.Millisecond) // does not make a second claim
+	ask("b", 100*time.Millisecond) // does not add a second claim
 	if n := claims.live.Load(); n != 1 {
 		t.Fatalf("got %d live claims, want 1", n)
 	}
@@ -251,8 +251,8 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// TestClaimsHoldNoLock checks that a call that waits for its slot does not delay other calls. It
-// may wait, for example, because a fleet shares the slot.
+// TestClaimsHoldNoLock checks that other calls are not delayed while a call acquires its slot.
+// Acquiring a slot may, for example, require the fleet's store.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims
@@ -262,14 +262,14 @@ func TestClaimsHoldNoLock(t *testing.T) {
 		meanwhile()
 		claims.after(c.route, &q, kept, &FullError{})
 	}
-	ask("a", func() {}) // makes a claim
+	ask("a", func() {}) // adds a claim
 	ask("b", func() { ask("c", func() {}) })
 	if n := claims.live.Load(); n != 3 {
 		t.Errorf("%d claims, want 3", n)
 	}
 }
 
-// TestClaimsCostNothing checks that a call that no claim affects allocates only its lease.
+// TestClaimsCostNothing checks that a call allocates only its lease if no claim affects it.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)
 	allocs := func(after time.Duration) float64 {

@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// directory estimates which prompts the engines of a route have cached, from the prompts that the
-// route has sent to them. For each engine it stores the most recently read blocks, as many as fit
+// directory estimates which prompts a route's engines have cached, based on the prompts that the
+// route has sent to them. For each engine, it stores the most recently read blocks, as many as fit
 // in the engine's cache. A directory is bounded, survives reloads and is safe for concurrent use.
 //
 // One map contains the blocks of all engines, so one look-up shows how much of a prompt each engine
@@ -20,7 +20,7 @@ import (
 // find the positions where the set of engines changes, without visiting every block.
 //
 // Entries and links are stored in pages and refer to each other by index. There may be a million of
-// them, and the garbage collector would scan pointers in every cycle.
+// them, and the garbage collector would have to scan pointers in every cycle.
 type directory struct {
 	mu      sync.RWMutex
 	blocks  map[uint64]int32 // from a block's hash to the index of its entry
@@ -32,7 +32,7 @@ type directory struct {
 	// the upstream.
 	numbers map[upstreams.ID]member
 	ranks   map[uint64]member // the same members, by Target.rank
-	// places holds the placements that a fleet's edges share, or is nil without a store.
+	// places contains the placements shared by the fleet's edges. It is nil if there is no store.
 	places atomic.Pointer[Places]
 }
 
@@ -40,11 +40,11 @@ const (
 	// usualBlocks is how many blocks an engine is assumed to cache if its cache size is unknown:
 	// about a million tokens.
 	usualBlocks = 8 << 10
-	// mostBlocks is the maximum number of blocks stored for one engine: 32 MiB of prompts, in 8 MB
-	// of memory.
+	// mostBlocks is the maximum number of blocks stored per engine: 32 MiB of prompts, which need 8
+	// MB of memory.
 	mostBlocks = 64 << 10
 	// maxMembers is the maximum number of distinct members. In a larger route, some upstreams share
-	// a number, and a conversation may go to the wrong one of them.
+	// a number, so a conversation may go to the wrong upstream.
 	maxMembers = 128
 )
 
@@ -61,13 +61,13 @@ func (s *members) remove(m member)   { s[m/64] &^= 1 << (m % 64) }
 type entry struct {
 	block uint64
 	who   members
-	next  uint64 // the block that first followed this one; 0: none
+	next  uint64 // the block that first followed this one, or 0
 	// session is the session of the newest prompt with this block. A conversation keeps its session
 	// even if its history is edited.
 	session uint64
 	ways    uint32 // number of conversations that diverged at or after the block, not counting the first one
 	ends    uint32 // number of prompts that ended at this block
-	links   int32  // first link; there is one for each engine that has the block
+	links   int32  // first link in the list of links, one for each engine that has the block
 }
 
 // link records that one engine has one block.
@@ -79,32 +79,32 @@ type link struct {
 	of           member
 }
 
-// holding describes the blocks that one engine has.
+// holding describes one engine's blocks.
 type holding struct {
-	newest, oldest int32 // 0: none; index 0 of links and entries is unused
+	newest, oldest int32 // 0 if there are none; index 0 of links and entries is unused
 	blocks         int
 	most           int    // estimated number of blocks that fit in the engine's cache
-	published      int    // reported capacity in blocks; 0: unknown
-	misses         int    // number of consecutive prompts that were read recently but no longer cached
+	published      int    // reported capacity in blocks, or 0 if unknown
+	misses         int    // number of consecutive prompts that were read recently but were not cached
 	emptied        uint32 // upstreams.PromptCache.Emptied when the list started
-	// fresh counts the blocks that were new to the engine. By how much it has grown since a block
-	// was last read is how much room the block needed to survive.
+	// fresh counts the blocks that were new to the engine. Its growth since a block was last read
+	// shows how large the cache must be to still contain the block.
 	fresh uint32
 }
 
 // crowds groups prefixes by the number of conversations that share them. part is the fraction of
 // such a prefix that counts against an engine that does not have the prefix. It is below 1, because
 // an engine that has read the prefix need not read it again for later conversations. A prefix that
-// very many conversations share does not count at all. At each engine, only one conversation has to
-// read it. From then on, conversations are spread evenly, even if the load alone would not spread
+// very many conversations share does not count at all, because at each engine only one conversation
+// has to read it. Conversations are then spread evenly, even if the load alone would not spread
 // them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// If manyEnds prompts end in one block, conversations share a prefix and differ by less than a
-// block. Fewer prompts may be short turns of one conversation.
+// If at least manyEnds prompts end in the same block, they belong to conversations that share a
+// prefix and differ by less than a block. A smaller number may be short turns of one conversation.
 const manyEnds = 16
 
 // crowd returns the index in crowds for a prefix that is shared by the given number of
@@ -119,8 +119,8 @@ func crowd(ways uint32) uint8 {
 }
 
 // knowledge is what the directory knows about one prompt, whose prefix is divided into parts.
-// Adjacent parts differ in the engines that have them, or in the number of conversations that share
-// them. From one part to the next, neither of the two increases.
+// Adjacent parts differ in which engines have them, or in how many conversations share them. From
+// one part to the next, neither the engines nor the conversations increase in number.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
@@ -147,8 +147,8 @@ func (k *knowledge) blocks() int {
 	return k.parts[k.n-1].to
 }
 
-// own returns how many leading blocks many conversations share. The blocks after them belong only
-// to this conversation.
+// own returns how many leading blocks are shared by many conversations. The blocks after these
+// belong only to this conversation.
 func (k *knowledge) own() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].crowd) < len(crowds)-1 {
@@ -159,7 +159,7 @@ func (k *knowledge) own() int {
 }
 
 // held returns how many leading blocks a member has, and how many known blocks it would have to
-// read. Blocks that many conversations share count only in part (see crowds).
+// read. Blocks shared by many conversations count only in part (see crowds).
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -262,7 +262,7 @@ func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 			e := d.find(blocks[at])
 			return e != nil && e.who == p.who && crowd(e.ways) == p.crowd
 		}
-		low, high := from+1, len(blocks) // blocks before low are alike, and blocks from high on differ
+		low, high := from+1, len(blocks) // blocks before low belong to the part, and blocks from high on do not
 		if low < high && like(high-1) {
 			low = high
 		}
@@ -311,8 +311,8 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns how much room, in blocks, a member has needed to keep the block since the block was
-// last read.
+// age returns how many blocks a member's cache must be able to contain to have kept the block since
+// it was last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -342,9 +342,9 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	d.resize(t)
 	m := t.member
 	all := blocks
-	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // the engine has no room for more
+	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // more blocks do not fit in the cache
 	again, before := d.again(blocks, m, session)
-	known := again // number of known blocks, and the session of the last of them
+	known := again // number of known blocks, and the session of the last one
 	for i := len(blocks) - 1; i >= again; i-- {
 		at, ok := d.blocks[blocks[i]]
 		if !ok {
@@ -418,7 +418,7 @@ func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uin
 func (d *directory) part(blocks []uint64, known int) {
 	last := d.find(blocks[known-1])
 	switch {
-	case last == nil: // the engine has no room for the whole prompt
+	case last == nil: // the whole prompt does not fit in the cache
 	case known == len(blocks):
 		last.ends++
 	case last.next == 0:
@@ -432,8 +432,8 @@ func (d *directory) part(blocks []uint64, known int) {
 	}
 }
 
-// hold makes a block a member's newest block. If the member has no room, hold drops the member's
-// oldest block. The caller holds mu.
+// hold makes a block a member's newest block. If the member's cache is full, hold drops the
+// member's oldest block. The caller holds mu.
 func (d *directory) hold(at int32, m member) {
 	h, e := &d.holds[m], d.entries.at(at)
 	if e.who.has(m) {
@@ -526,7 +526,7 @@ func (d *directory) resize(t *Target) {
 	if token == 0 {
 		token = usualToken
 	}
-	// A small change of the bytes per token does not change the size.
+	// Ignore small changes of the bytes per token.
 	published := min(mostBlocks, int(float64(t.Upstream.Cache.Tokens())*token/blockBytes))
 	if diff := published - h.published; diff > h.published/8 || -diff > h.published/8 {
 		h.published, h.most = published, published
@@ -544,15 +544,15 @@ const (
 	// tokens. Small differences are normal, because an engine caches in blocks and omits the last
 	// one.
 	surprise = 1024
-	// If missesAtOnce consecutive prompts that were read recently are missing, the whole cache
+	// If missesAtOnce consecutive prompts were read recently but are missing, the whole cache
 	// counts as lost. An operator may have reset it, for example.
 	missesAtOnce = 3
 )
 
 // counted compares how many tokens of a prompt were cached with how many were expected, given the
-// prompt's age. The result adjusts the estimated size of the engine's cache. A prompt that is no
-// longer cached needed more room than the engine has. A prompt that is still cached needed no more
-// than nearly all of that room.
+// prompt's age. The result adjusts the estimated size of the engine's cache. If a prompt is no
+// longer cached, the cache must be smaller than the prompt's age. If the prompt is still cached,
+// the cache must be somewhat larger than that age.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -585,9 +585,9 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 	}
 }
 
-// leastBlocks is the smallest cache size that is assumed, which is enough for a prompt of a few
-// thousand tokens. If the size were smaller, the directory could not detect that an engine has more
-// room.
+// leastBlocks is the smallest cache size that is assumed. It is enough for a prompt of a few
+// thousand tokens. With a smaller size, the directory could not detect that an engine's cache is
+// larger.
 const leastBlocks = 32
 
 // pages stores items at stable indices. Items never move, so growth copies nothing.

@@ -65,8 +65,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryHoldsWhatWasReadLast compares the directory with plain lists. A target has the
-// blocks that it has read last, as many as fit. These always form prefixes of prompts.
+// TestDirectoryHoldsWhatWasReadLast compares the directory with plain lists. A target has the most
+// recently read blocks, as many as fit. These always form prefixes of prompts.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -132,8 +132,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// TestDirectorySize checks that the assumed size of an engine's cache follows from the engine's
-// pages and from the prompts that have survived there.
+// TestDirectorySize checks that the assumed size of an engine's cache is based on the engine's
+// pages, and on which prompts were still cached.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -228,8 +228,8 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTheModels checks that knowledge about one model is not used for another model, not
-// even if the other model's id was an alias of the first.
+// TestDirectoryIsTheModels checks that knowledge about one model is not used for another one, even
+// if the other model's id used to be an alias of the first.
 func TestDirectoryIsTheModels(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -246,8 +246,8 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// TestDirectoryOfManyMembers checks that a route still works if it has more upstreams than a set of
-// members can contain. Some targets then share a member number.
+// TestDirectoryOfManyMembers checks that a route works even if it has more upstreams than a members
+// set can contain. Some targets then share a member number.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
@@ -276,8 +276,8 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// TestDirectoryCrowd checks that the directory distinguishes the next turn or an edited version of
-// a conversation from a different conversation with the same prefix.
+// TestDirectoryCrowd checks that the directory distinguishes a conversation that continues or was
+// edited from a different conversation with the same prefix.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	none := uint8(len(crowds) - 1)
@@ -350,9 +350,9 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// TestOrderOfBlocks checks that an engine is assumed to have the blocks that it has read last, even
-// if prompts repeat and diverge. Within a prompt, the first block counts as the newest. If a prompt
-// is too large, the engine has only its prefix.
+// TestOrderOfBlocks checks that an engine is assumed to have its most recently read blocks, even if
+// prompts repeat and diverge. Within a prompt, the first block counts as the newest. If a prompt is
+// too large, the engine has only its prefix.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

@@ -16,21 +16,22 @@
 // determines the result.
 //
 // If scores are equal, a reservoir sample decides. A fixed order would send all first requests in a
-// burst to the same engine. A rotating start alone would favour the target after an excluded one.
+// burst to the same engine. A rotating start alone would favour the target that follows an excluded
+// one.
 //
 // The default policy picks the target whose response would start soonest (soonest.go). It adds up
 // the time for the queued prompts, the time for the call's uncached tokens, and the wait until the
 // engine runs the call. The estimate covers the time to the tenth token. The length of the response
 // is unknown. If the estimate covered more tokens, a slower engine would get no calls until all
-// others are full. If the speed of any target is unknown, the policy multiplies the tokens to read
-// by the fill level of the engine, and compares the products (LMetric, arXiv 2603.15202). New
-// engines therefore get calls that reveal their speed. A weight scales the measured speed.
+// other engines are full. If the speed of any target is unknown, the policy multiplies the tokens
+// to read by the fill level of the engine, and compares the products (LMetric, arXiv 2603.15202).
+// New engines therefore get calls that reveal their speed. A weight scales the measured speed.
 //
-// A pick can record its reason and its estimates for operators (Why). Queries without a Why have no
-// cost for this.
+// A pick can record its reason and its estimates for operators (Why). This costs nothing for
+// queries without a Why.
 //
-// A lease counts as many tokens as its engine probably has to read. When the engine reports its
-// count, that count replaces the estimate.
+// A lease counts the tokens that its engine probably has to read. When the engine reports the
+// actual number, it replaces the estimate.
 //
 // Failures count as load. An upstream that fails fast is mostly idle, so plain least-in-flight
 // would send every call to it. The upstream adds its recent failures to its load (Load.Penalty).
@@ -40,30 +41,31 @@
 // Otherwise all edges would pick the engine that looked idle in the newest report.
 //
 // The directory (directory.go) infers what each engine has cached from the prompts that were sent
-// to it: the newest blocks of 512 bytes, as many as fit in its cache. Remembering older prompts
-// would be misleading, because calls would queue for a cache that is gone. The engine reports its
-// cache size. If the cached tokens in the engine's usage differ from the expectation, the directory
-// adjusts the size. A prefix that many conversations share, such as a system prompt, does not
-// count. Otherwise the engine that first read the prefix would get all of these conversations.
+// to it: the newest blocks of 512 bytes, as many as fit in its cache. If it remembered older
+// prompts, calls would queue for a cache that is gone. The engine reports its cache size. If the
+// cached tokens that it reports in usage differ from the expectation, the directory adjusts the
+// size. A prefix that many conversations share, such as a system prompt, does not count. Otherwise
+// the engine that first read the prefix would get all of these conversations.
 //
 // A new conversation goes to its home target if that target would respond nearly as soon as the
 // best one. The home is determined by rendezvous hashing of the session, or of the part of the
 // prompt that no other conversation shares. Conversations therefore spread over the caches even
 // while loads are equal. Edges that share engines agree on the home without communication.
 //
-// A pick over 32 upstreams with 40 blocks takes two to five microseconds on a busy machine and does
-// not allocate. round_robin examines as few targets as possible. An atomic records whether a target
-// serves its model (upstreams.ServedModel). Sums of limits and reports are computed only when they
-// change, loads are read into one variable, and a random number costs one multiplication.
-// BenchmarkPick measures the time of a pick. A model that has only one target needs no hashing.
+// A pick among 32 upstreams for a prompt with 40 blocks takes two to five microseconds on a busy
+// machine and does not allocate. The policy round_robin examines as few targets as possible. An
+// atomic records whether a target serves its model (upstreams.ServedModel). Sums of limits and
+// reports are computed only when they change, loads are read into one variable, and a random number
+// costs one multiplication. BenchmarkPick measures the time of a pick. A model that has only one
+// target needs no hashing.
 //
 // If a model has no queue, a refused key gets a claim on the next slot (Claims). No call waits at
 // such a model, so a client that obeys Retry-After would lose out to a client that does not. To
 // count the slots of each key, the edge uses a hash of the key's id. A call that finds a free slot
 // and no claims costs one addition and one load.
 //
-// A tier is a route over some of the targets. A call tries it if the earlier tiers have no slot.
-// Tiers have no state, so nothing has to be switched back.
+// A tier is a route over some of the targets. A call tries a tier if the earlier tiers have no free
+// slot. Tiers have no state, so nothing has to be switched back.
 //
 // An arm is a group of a tier's targets that gets a share of the model's conversations (arms.go). A
 // hash determines a call's arm. Arms therefore have no state either, and all edges agree.

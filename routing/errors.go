@@ -11,12 +11,12 @@ import (
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is an ErrNoUpstream for a route that has an engine that is waking up or can be woken.
-// The call should wait for that engine.
+// ErrStarting is an ErrNoUpstream for a route with an engine that is waking up or can be woken. The
+// call should wait for that engine.
 var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
 // FullError means that all eligible targets are at their limits. It contains the capacity at that
-// moment, for the metadata of the refusal.
+// moment, for the refusal's metadata.
 type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity

@@ -63,8 +63,8 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// TestFactsOfEngines checks that a route takes its facts about the model from the engines that may
-// take calls. An engine counts once, however many of its model names the route uses.
+// TestFactsOfEngines checks that a route's facts about the model come from the engines that may
+// take calls. An engine counts once, even if the route uses more than one of its model names.
 func TestFactsOfEngines(t *testing.T) {
 	const (
 		small = `{"id":"m","context":4096,"vision":true}`
@@ -124,8 +124,8 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// TestBytesPerToken checks that the bytes per token of a model are learned from all of its engines.
-// The first engine alone would not suffice, because it may never serve a call.
+// TestBytesPerToken checks that a model's bytes per token are learned from all of its engines,
+// because the first engine may never serve a call.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
 	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")
@@ -148,7 +148,7 @@ func TestBytesPerToken(t *testing.T) {
 }
 
 // TestEngineForShortPromptsOnly checks an engine that is reserved for short prompts. It does not
-// lower the context length of its model, and counts as too short for a longer prompt.
+// lower the model's context length, and counts as too short for a longer prompt.
 func TestEngineForShortPromptsOnly(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].longest, r.byLength = 1000, true

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCapacityWithoutRefusers checks an engine that lacks a feature that every call of a model
-// needs. It counts only if there is no other engine. An engine that lacks a special feature still
+// TestCapacityWithoutRefusers checks that an engine that lacks a feature needed by every call of a
+// model counts only if there is no other engine. An engine that lacks a special feature still
 // counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.FeatureOf(config.OpChat)

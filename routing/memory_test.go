@@ -7,8 +7,8 @@ import (
 	"penstock/config"
 )
 
-// bytesABlock is the maximum memory that a block takes for each engine that has it cached. The
-// section "Sizing" in the README of package proxy uses the same number.
+// bytesABlock is the maximum memory per block and engine that has the block cached. The section
+// "Sizing" in the README of package proxy uses the same number.
 const bytesABlock = 128
 
 // TestDirectoryMemory checks that the directory uses no more memory than documented, both with the

@@ -11,8 +11,8 @@ import (
 // also contain Block.
 type Placement struct{ Block, Upstream uint64 }
 
-// Places holds the placements that a fleet's edges share for the conversations of a route. They
-// show at which engine each conversation started, and to which it moved later. Places is bounded,
+// Places contains the placements that a fleet's edges share for a route's conversations. They show
+// at which engine each conversation started, and to which engine it moved later. Places is bounded,
 // survives reloads and is safe for concurrent use.
 type Places struct {
 	known *lru.Cache[uint64, place]
@@ -21,10 +21,10 @@ type Places struct {
 	fresh []Placement // placements of this edge that have not been shared yet
 }
 
-// place is where the newest prompt ending with a block was sent.
+// place records where the newest prompt that ends with a block was sent.
 type place struct {
 	upstream uint64
-	times    uint32 // how often prompts ending with the block were placed
+	times    uint32 // how many prompts that end with the block were placed
 }
 
 const (
@@ -33,7 +33,8 @@ const (
 	// freshMost is the maximum number of placements that have not been shared yet. If there are
 	// more, the oldest are dropped.
 	freshMost = 4096
-	// If manyPlaced prompts end with one block, the block does not belong to a single conversation.
+	// If manyPlaced prompts end with the same block, the block does not belong to a single
+	// conversation.
 	manyPlaced = 4
 )
 
@@ -67,7 +68,8 @@ func (p *Places) TakeFresh(dst []Placement) []Placement {
 	return dst
 }
 
-// add queues a placement for the other edges. This edge and the others learn it in the same order.
+// add queues a placement for the other edges. This edge also learns its own placements only in the
+// shared order.
 func (p *Places) add(t Placement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,9 +79,8 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed adds to k the upstream that has the prompt according to other edges. That upstream has the
-// newest conversation whose prompt is a prefix of this one. That prefix must be at least as long as
-// the locally known one. The caller holds mu.
+// placed adds to k the upstream to which other edges sent the newest prompt that is a prefix of
+// this one. It ignores a prefix shorter than the locally known one. The caller holds mu.
 func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
 		p, found := places.known.Peek(blocks[at])
@@ -93,8 +94,8 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	}
 }
 
-// tell queues a report to the other edges that a prompt was sent to an upstream, unless the other
-// edges can infer this: a conversation normally stays at its engine.
+// tell queues a placement for the other edges, unless they can infer it because the conversation
+// stayed at its engine.
 func (p *Places) tell(q *search, t *Target) {
 	if len(q.Prefix) == 0 {
 		return

@@ -43,8 +43,8 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 }
 
 // TestPlaces checks a conversation that one edge has placed and later moved. Another edge sends it
-// to the new engine, even if it has never seen the conversation. When the next turns of the
-// conversation go to that engine, they are not shared again.
+// to the new engine, even if it has never seen the conversation. If later turns of the conversation
+// also go to that engine, its placement is not shared again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
@@ -58,7 +58,7 @@ func TestPlaces(t *testing.T) {
 	for range 50 {
 		prompt := randomBlocks(9)
 		home := send(t, a, prompt)
-		moved := send(t, a, prompt, home) // home fails
+		moved := send(t, a, prompt, home) // simulates a failure of home
 		if moved == home {
 			t.Fatal("it was excluded")
 		}
@@ -77,8 +77,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread, because the
-// prefix itself has no placement.
+// TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread. The prefix
+// itself has no placement.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)

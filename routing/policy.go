@@ -7,8 +7,7 @@ import (
 	"penstock/upstreams"
 )
 
-// policy is the method by which a route scores its targets. The target with the lowest score gets
-// the call.
+// policy determines how a route scores its targets. The target with the lowest score gets the call.
 type policy uint8
 
 const (
@@ -29,7 +28,7 @@ func policyOf(name string) policy {
 type lowest struct {
 	score float64
 	n     int              // number of collected targets
-	equal [maxEqual]uint16 // their positions in the route
+	equal [maxEqual]uint16 // positions of the collected targets in the route
 }
 
 // maxEqual is the maximum number of equal targets among which to choose. In larger routes, the
@@ -64,8 +63,8 @@ func mix(x uint64) uint64 {
 }
 
 // choice is one scan over a route's targets for a query. The policies are its methods nextInTurn
-// and soonest. They return best = nil if all targets are full. eligible reports whether the query
-// may use any target.
+// and soonest. They return best = nil if all targets are full. eligible reports whether there is at
+// least one target that the query may use.
 type choice struct {
 	r     *Route
 	q     *search
@@ -73,16 +72,16 @@ type choice struct {
 	state upstreams.State // state that a target must be in
 }
 
-// turn iterates once over the targets. It returns those in the required state that the query
-// allows.
+// turn iterates once over the targets. It yields those that are in the required state and that the
+// query allows.
 type turn struct {
 	c    choice
 	to   int // next position to check
 	left int // number of positions still to check
 
-	at   int            // position of the target that next returned last
+	at   int            // position of the target last returned by next
 	load upstreams.Load // load of that target
-	met  bool           // next has returned a target
+	met  bool           // next has returned at least one target
 }
 
 func (c *choice) turn(start int) turn { return turn{c: *c, to: start, left: len(c.r.targets)} }
@@ -103,12 +102,11 @@ func (w *turn) next() *Target {
 	return nil
 }
 
-// passed returns how many positions precede the target that next returned last.
+// passed returns how many positions precede the target last returned by next.
 func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
 // nextInTurn picks the first target, counting from the rotating start. It moves targets that have
-// recently failed back. A penalty of one call moves a target back by as many positions as it has
-// slots.
+// recently failed back. A penalty of one call moves a target back by its number of slots.
 func (c *choice) nextInTurn() (best *Target, eligible bool) {
 	var m lowest
 	w := c.turn(c.start)

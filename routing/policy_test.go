@@ -19,7 +19,7 @@ func hold(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// fail leases and releases n slots of a target with the outcome refused.
+// fail leases n slots of a target and releases them with OutcomeRefused.
 func fail(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
@@ -59,11 +59,11 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 	return lookup(t, table(t, plan(t, ups...), model("m", policy, names...)), "m")
 }
 
-// speedNeeds is the number of responses after which a speed is known.
+// speedNeeds is the number of responses needed before a speed is known.
 const speedNeeds = 10
 
-// answered makes a target answer n calls. The engine needs the given time for each prompt token and
-// ten times as long for each response token.
+// answered makes a target answer n calls. Each prompt token takes the given time, and each response
+// token ten times as long.
 func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	t.Helper()
 	q := Query{Now: t0, Tokens: 1000}
@@ -129,8 +129,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedIsEvenAtEveryStep checks that, with the default policy, no target is ever two
-// calls ahead of another while no call ends.
+// TestLeastLoadedIsEvenAtEveryStep checks that, under the default policy and while no call ends, no
+// target is ever two calls ahead of another.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -151,7 +151,7 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestRoundRobinPassesOver checks which target is next while other targets are full or fail.
+// TestRoundRobinPassesOver checks which target is next while other targets are full or failing.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
 	hold(t, r, 1, 2)
@@ -159,7 +159,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 		t.Errorf("with the second one full: %v", got)
 	}
 	r = routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
-	fail(t, r, 1, 2) // a penalty of two calls on two slots costs four turns; the other targets have two
+	fail(t, r, 1, 2) // a penalty of two calls at two slots costs four turns, of which each of the other targets gets two
 	if got := picks(t, r, 12, Query{}); got[1] != 0 {
 		t.Errorf("with the second one failing: %v", got)
 	}

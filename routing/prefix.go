@@ -10,26 +10,26 @@ import (
 
 const (
 	// blockBytes is the number of prompt bytes in a block, which is about 128 tokens. Engines cache
-	// in blocks of 16 to 64 tokens. Larger blocks cost less here, at the price of at most one block
+	// in blocks of 16 to 64 tokens. Larger blocks make look-ups cheaper, and lose at most one block
 	// of reuse.
 	blockBytes = 512
 	// maxPrompt is the maximum number of prompt bytes that are hashed. Agents send 60,000 to
-	// 100,000 tokens, of which only the last turn is new. If the limit were 128 KiB, each of their
+	// 100,000 tokens, of which only the last turn is new. With a limit of 128 KiB, each of these
 	// prompts would look new.
 	maxPrompt = 1 << 20
 )
 
 // HashBlocks appends the hashes of the prompt's full blocks to dst. Each hash covers the prompt up
-// to the end of its block. At every edge and on every processor, equal hashes therefore mean that
-// the prompts are equal up to there. seed is a hash of the model and the tools, so that prompts
-// with the same text but different tools are distinguished. Bytes after the first 1 MiB are
-// ignored. HashBlocks processes every byte of every prompt, so it uses only four instructions per
-// sixteen bytes. It multiplies two words into 128 bits, and feeds the full product into the next
-// multiplication.
+// to the end of its block. Equal hashes therefore mean that the prompts are equal up to that point.
+// Hashes are the same at every edge and on every processor. seed is a hash of the model and the
+// tools, so that prompts with the same text but different tools are distinguished. Bytes after the
+// first 1 MiB are ignored. HashBlocks must be fast, because it processes every byte of every
+// prompt. It uses only four instructions per sixteen bytes. It multiplies two words into 128 bits,
+// and feeds the full product into the next multiplication.
 //
-// The halves of a block are separate chains that continue in the next block, so that a processor
-// can compute both in parallel. The hash is not resistant to deliberate collisions. A client that
-// causes a collision only sends its calls to a different engine.
+// The two halves of a block belong to separate chains that continue in the next block, so that a
+// processor can compute both chains in parallel. The hash is not resistant to deliberate
+// collisions. A client that causes a collision only makes its calls go to a different engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -42,17 +42,17 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
-// mixedIn is mixed into the two halves of a product alternately. Without it a run of zeros would
-// gather factors of two in the low half and shrink the high half, until the product is zero and all
+// mixedIn is mixed into the two halves of a product alternately. Without it, each zero word would
+// add factors of two to the low half and shrink the high half, until the product is zero and all
 // earlier words are lost.
 const mixedIn = 0x9e3779b97f4a7c15
 
 // chain is the 128-bit product of all words so far.
 type chain struct{ low, high uint64 }
 
-// hashBlocks sets each hash to the hash of the prompt up to the end of the block. salt is mixedIn: as
-// a constant it would make the compiler move both halves around before every second multiplication,
-// six instructions instead of four.
+// hashBlocks sets each hash to the hash of the prompt up to the end of the block. salt must be
+// mixedIn. It is a parameter because a constant would make the compiler use six instead of four
+// instructions: it would swap the halves before every second multiplication.
 func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte, salt uint64) {
 	c, d := chains[0], chains[1]
 	for n := range hashes {
@@ -128,8 +128,8 @@ func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte, salt uint64) {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Seed hashes the part of a prompt that precedes its messages. If engines keep a separate cache for
-// each owner, owner is the prompt's owner. Otherwise owner is "".
+// Seed hashes the part of a prompt that precedes its messages. If engines cache prompts separately
+// for each owner, owner is the prompt's owner; otherwise it is "".
 func Seed(model, owner string, tools []byte) uint64 {
 	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {

@@ -58,8 +58,8 @@ func BenchmarkHashBlocks(b *testing.B) {
 	}
 }
 
-// TestHashBlocksOfTwoChanges checks that prompts that differ in two places have different hashes,
-// whatever the distance and the bits. The changes must not cancel each other out.
+// TestHashBlocksOfTwoChanges checks that prompts that differ in two bytes have different hashes,
+// regardless of the distance between the bytes. The changes must not cancel each other out.
 func TestHashBlocksOfTwoChanges(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), blockBytes/16)
 	seen := map[uint64]bool{HashBlocks(nil, 1, prompt)[0]: true}
@@ -81,7 +81,8 @@ func TestHashBlocksOfTwoChanges(t *testing.T) {
 	}
 }
 
-// TestHashBlocksOfZeros checks that prompts remain distinct after any run of one byte.
+// TestHashBlocksOfZeros checks that prompts still have different hashes after a long run of any
+// byte.
 func TestHashBlocksOfZeros(t *testing.T) {
 	for _, fill := range []byte{0, ' ', 0xff} {
 		run := bytes.Repeat([]byte{fill}, 64<<10)

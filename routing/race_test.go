@@ -14,7 +14,7 @@ import (
 // after is a time at which the breakers opened by the function broken are half-open.
 var after = t0.Add(time.Minute)
 
-// broken opens the breakers of a route's engines with enough failed calls of different keys.
+// broken opens the breakers of a route's engines by failing enough calls of different keys.
 func broken(t *testing.T, r *Route) *Route {
 	t.Helper()
 	for _, target := range r.targets {
@@ -54,7 +54,7 @@ func TestLostRace(t *testing.T) {
 		slots    int
 		halfOpen bool
 		meets    func(*testing.T, *upstreams.Upstream)
-		races    int // how many races the call loses
+		races    int // number of races that the call loses
 		want     error
 	}{
 		"the trial":                       {[]string{"a"}, 4, true, another, 1, ErrNoUpstream},
@@ -102,7 +102,7 @@ func TestLostRace(t *testing.T) {
 			}
 		})
 	}
-	// The winner disconnects immediately without a verdict, so the trial is free again.
+	// The winning call's client disconnects immediately, so the trial is free again.
 	t.Run("a trial that is given back", func(t *testing.T) {
 		r := broken(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0
@@ -155,7 +155,7 @@ func TestOneTrialOfMany(t *testing.T) {
 				t.Fatalf("round %d: %d trials of %d engines", round, len(leases), len(engines))
 			}
 			for _, l := range leases {
-				l.Release(upstreams.OutcomeClientGone) // decides nothing
+				l.Release(upstreams.OutcomeClientGone) // this outcome is inconclusive
 			}
 		}
 	}

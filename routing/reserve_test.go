@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestReserve checks that batch calls leave exactly the reserve free, however many of them arrive
+// TestReserve checks that batch calls leave exactly the reserve free, regardless of how many arrive
 // concurrently. Other calls may use the reserve.
 func TestReserve(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 8), upstream("b", 3)), model("m", "", "a", "b")), "m")
@@ -42,8 +42,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestClaimsOfBatches checks that a batch call goes behind every claim of a key outside the batch
-// class. The claim of a batch call reserves no slot against a call of such a key.
+// TestClaimsOfBatches checks that every claim from an earlier class goes before a batch call, and
+// that a batch call's claim does not reserve slots against calls of an earlier class.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

@@ -15,14 +15,14 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
 	Tier     int                    // tier of the deployment
-	Arm      string                 // name of the arm; empty: none
-	external bool                   // outside the organization
-	arm      uint8                  // number of the arm in the route, counting from 1; 0: none
-	longest  int                    // length in tokens of the longest prompt that the target gets; 0: no limit
+	Arm      string                 // name of the arm, or empty
+	external bool                   // the upstream is outside the organization
+	arm      uint8                  // number of the arm in the route, counting from 1, or 0
+	longest  int                    // maximum prompt length in tokens; 0 means no limit
 	model    *upstreams.ServedModel // the upstream's model with the served name
 	work     upstreams.Features     // features that every call of the route requires
-	// directory is the route's directory, or nil. member is the target's number in it. rank is a
-	// hash of the upstream's ID. The hash is the same at every edge.
+	// directory is the route's directory, or nil. member is the target's number in the directory.
+	// rank is a hash of the upstream's ID, and is the same at every edge.
 	directory *directory
 	member    member
 	rank      uint64
@@ -31,37 +31,37 @@ type Target struct {
 // Percent is a percentage.
 type Percent = config.Percent
 
-// Query describes a call that needs an engine. The methods of Route neither change nor keep it, except
-// for Why.
+// Query describes a call that needs an engine. The methods of Route do not retain it, and change
+// only Why.
 type Query struct {
 	Pool    upstreams.Pool
-	Key     string   // id of the client's key; empty: none
-	Weight  float64  // weight of the key in package turns; 0: the call takes no turns
+	Key     string   // id of the client's key, or empty
+	Weight  float64  // weight of the key in package turns; 0 if the call takes no turns
 	Tokens  int      // estimated prompt tokens
 	Prefix  []uint64 // HashBlocks of the prompt, if the route WantsPrefix
-	Text    int      // bytes of the text that Prefix covers; 0: the size of its blocks
-	Session uint64   // hash of the session, the same at every edge; 0: unknown
+	Text    int      // bytes of text covered by Prefix; 0 means the size of its blocks
+	Session uint64   // hash of the session, the same at every edge; 0 if unknown
 	// CacheKey is a hash of the client's cache key, or 0. A client sets the same cache key for
 	// prompts that should share a cache. Calls with the same cache key may belong to different
 	// conversations.
 	CacheKey uint64
 	Exclude  []upstreams.ID // upstreams that the call has already tried
-	Busy     bool           // one of Exclude was full
-	UpOnly   bool           // only upstreams that are up, without a last resort
-	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, which means all but external targets
+	Busy     bool           // at least one upstream in Exclude was full
+	UpOnly   bool           // use only upstreams that are up, with no last resort
+	Tiers    uint8          // a bit for each tier that the key lists; 0 means no list: all targets except external ones
 	Arms     Arms           // the call's arms, from ArmsOf
 	// Overflow means that the call does not wait for a slot, or has stopped waiting. It may then
-	// use a tier that serves if the earlier tiers are full.
+	// use a tier for which When is config.WhenFull if the earlier tiers are full.
 	Overflow bool
 	Needs    upstreams.Features // features that the call requires
 	Now      time.Time
 	Rand     uint64 // random number to break ties
 	// RetryAfter is the Retry-After that the client gets if the call is refused. The refusal adds a
-	// claim (see Claims). If it is 0, the call ignores claims and adds none.
+	// claim (see Claims). If RetryAfter is 0, the call ignores claims and adds none.
 	RetryAfter time.Duration
-	Rank       int     // the rank of the call's class: claims from earlier classes go first
-	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
-	Why        *Why    // receives the reasons for the pick; nil: not wanted
+	Rank       int     // rank of the call's class; claims from earlier classes go first
+	Reserve    Percent // share of an upstream's slots, rounded down, that the call must leave free
+	Why        *Why    // receives the reasons for the pick; may be nil
 }
 
 // search is the state of one search for a target. It holds a copy of the Query, because a pointer
@@ -70,8 +70,8 @@ type search struct {
 	Query
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // skip stalled upstreams for now
-	anyway     bool             // no engine has every needed feature: ask engines that lack some
-	within     Arms             // the arms whose targets are asked now
+	anyway     bool             // consider engines that lack a needed feature, because no others take the call
+	within     Arms             // arms whose targets are considered now
 	known      knowledge        // the directory's knowledge about Prefix
 
 	full []upstreams.ID // upstreams whose slots are occupied by other edges of the fleet or reserved by claims
@@ -86,7 +86,7 @@ func (q *Query) excludes(t *Target) bool {
 	return false
 }
 
-// allows reports whether the target is in the state, open to the key, has the model, and was not
+// allows reports whether the target is in state s, is open to the key, has the model, and was not
 // tried by this call.
 func (q *search) allows(t *Target, s upstreams.State) bool {
 	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
@@ -119,7 +119,7 @@ func External(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
 }
 
-// readLoad sets l to the target's load as the query would find it.
+// readLoad sets l to the target's load as seen by the query.
 func (t *Target) readLoad(l *upstreams.Load, q *search) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
@@ -142,12 +142,12 @@ var states = [...]upstreams.State{
 type Route struct {
 	ID    string // canonical id of the model
 	Index int    // position in Table.Routes
-	// Tiers are the route's tiers in order, or nil if there is only one. Each is a Route over some
-	// of the targets. When is config.WhenFull or config.WhenDown. For the first tier, it is empty.
+	// Tiers are the route's tiers in order, or nil if there is only one. Each tier is a Route over
+	// some of the targets. When is config.WhenFull or config.WhenDown, or empty for the first tier.
 	Tiers   []*Route
 	When    string
 	targets []Target
-	arms    []share // arms of all tiers; nil: no arms
+	arms    []share // arms of all tiers, or nil
 	seed    uint64  // hash of the ID
 	// byLength is true if some targets get only short prompts.
 	byLength bool
@@ -155,8 +155,8 @@ type Route struct {
 	rotor    *atomic.Uint32
 	claims   *Claims // claims of all routes in the table
 	line     *turns.Line
-	// directory tracks the prompts sent to the targets. It is nil if it cannot affect a pick,
-	// because there is only one target or the policy is round_robin.
+	// directory tracks the prompts sent to the targets. It is nil if it cannot affect a pick: there
+	// is only one target, or the policy is round_robin.
 	directory *directory
 }
 
@@ -196,8 +196,8 @@ func (r *Route) Targets() []Target { return r.targets }
 // Line returns the line that tracks each key's service at the model.
 func Line(r *Route) *turns.Line { return r.line }
 
-// Wait registers a call that waits for a slot, so that targets that keep few models in memory load
-// its model. quit ends the registration.
+// Wait registers a call that waits for a slot. Targets that keep few models in memory can then load
+// the call's model. quit removes the registration.
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {

@@ -14,8 +14,8 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// plan returns upstreams that were never probed. They are pending, so a route uses them only while
-// no target is up.
+// plan returns upstreams that were never probed. They are pending, so a route uses them only if no
+// target is up.
 func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -246,8 +246,8 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedSpreadsWhatMostConversationsShare checks that a system prompt that all
-// conversations share does not send all of them to the engine that read the prompt first.
+// TestLeastLoadedSpreadsWhatMostConversationsShare checks that conversations with the same system
+// prompt do not all go to the engine that read the prompt first.
 func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
@@ -268,7 +268,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 			t.Errorf("80 calls with one system prompt went to %v", got)
 		}
 	}
-	for id, name := range home { // each conversation stays at the engine that has all of it
+	for id, name := range home { // each conversation stays at the engine that has all of its prompt
 		q := Query{Now: t0, Rand: uint64(id) + 7, Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
 		l, _, err := r.Acquire(&q)
 		if err != nil {
@@ -282,8 +282,8 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 }
 
 // TestLeastLoadedSpreadsWithoutLoad checks that conversations that arrive one after another are
-// spread from their first turn on, and then stay. The load does not reveal which engine has more
-// than its share, and most of each prompt is a common prefix.
+// spread from their first turn on, and then stay. The load does not show which engine has more
+// conversations than the others, and most of each prompt is a common prefix.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -389,8 +389,8 @@ func TestCapacity(t *testing.T) {
 	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
-	// The four slots of the shared pool count once, whichever kinds of calls use them. A call in
-	// one of them also counts once.
+	// The four slots of the shared pool count only once, whichever kinds of calls use them. A call
+	// in one of these slots also counts once.
 	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
 		t.Fatal(err)
 	}
@@ -404,8 +404,8 @@ func TestCapacity(t *testing.T) {
 }
 
 // TestLoadedFirst checks engines that keep few models loaded. Under every policy, a call goes to an
-// engine that has the model loaded and has a free slot. If no engine gives the model a turn, its
-// engines count as full and not as down.
+// engine that has the model loaded and has a free slot. If no engine gives the model a turn, the
+// engines count as full rather than as down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}
@@ -440,7 +440,7 @@ func TestLoadedFirst(t *testing.T) {
 	}
 }
 
-// free lists the upstreams of a model that have no call.
+// free returns the upstreams of a model that have no call.
 func free(tab *Table, id string) (ids []upstreams.ID) {
 	r, _ := tab.Lookup([]byte(id))
 	var l upstreams.Load

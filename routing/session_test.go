@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestHintNeverOverridesLoad checks that the session and the cache key are only hints. Whatever the
-// hints are, the call goes to an engine that has a free slot and is at most a tenth later than the
-// soonest engine. This holds whether or not speeds are known.
+// TestHintNeverOverridesLoad checks that the session and the cache key are only hints. Regardless
+// of the hints, the call goes to an engine that has a free slot and would respond at most a tenth
+// later than the best engine. This applies both to known and to unknown speeds.
 func TestHintNeverOverridesLoad(t *testing.T) {
 	const slots = 16
 	for _, known := range []bool{false, true} {

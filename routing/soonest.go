@@ -6,7 +6,7 @@ import (
 
 // A call goes to the target at which the first tokens of its response would arrive soonest. Before
 // these tokens, the engine reads the queued prompts and the uncached tokens of the call's prompt,
-// and the call waits for a place.
+// and the call waits until the engine runs it.
 
 const (
 	// firstTokens is how many response tokens the estimate includes. It is large enough that the
@@ -14,13 +14,13 @@ const (
 	// with a response, because clients read the response while it streams.
 	firstTokens = 10
 	// missingWeight is the weight of tokens that this engine would have to read although another
-	// engine has cached them. They count more than other tokens, because reading them again evicts
-	// other prompts from this engine's cache and delays the queued calls. If the weight is 1, calls
-	// leave an engine with a warm cache too easily. With 64 agents at 8 engines, the 90th
-	// percentile of the time was 4.45 s at a weight of 1.5, and 2.5 s at a weight of 2.
+	// engine has cached them. Such tokens count more than others, because reading them again evicts
+	// other prompts from this engine's cache and delays the queued calls. With a weight of 1, calls
+	// leave an engine with a warm cache too easily. In a test with 64 agents and 8 engines, the
+	// 90th percentile of the time was 4.45 s with a weight of 1.5, and 2.5 s with a weight of 2.
 	missingWeight = 2
-	// nearTie is the factor by which the home of a new conversation may be later than the best
-	// target. The estimates are no more precise than this.
+	// nearTie is the factor by which the home of a new conversation may respond later than the best
+	// target. The estimates are not more precise than this.
 	nearTie = 1.1
 	// leastTokens is the minimum weight of a prompt while speeds are unknown. Calls with short
 	// prompts are then compared by the batches that they would join.
@@ -34,7 +34,7 @@ type need struct {
 	fresh float64 // tokens that no engine has cached
 }
 
-// needs computes the number of tokens of the prompt.
+// needs computes the need of the query's prompt.
 func (q *search) needs() need {
 	tokens := float64(q.Tokens)
 	if q.known.n == 0 {
@@ -48,8 +48,8 @@ func (q *search) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at returns how many tokens a target would have to read, and their cost. Blocks that many
-// conversations share cost half as much, or nothing.
+// at returns how many tokens a target would have to read, and their cost. Blocks shared by many
+// conversations cost half as much, or nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
 		return n.all, n.all
@@ -58,7 +58,7 @@ func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	return max(0, n.all-n.block*float64(held)), n.fresh + missingWeight*n.block*missing
 }
 
-// promptAt returns the figures that a lease at the target books for the call's prompt.
+// promptAt returns the Prompt with which to acquire a lease at the target.
 func (q *search) promptAt(t *Target) upstreams.Prompt {
 	n := q.needs()
 	uncached, _ := n.at(&q.known, t)
@@ -77,27 +77,27 @@ func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 		return
 	}
 	l.Counted(tokens, cached)
-	// If the engine was still reading this prompt for another call, the count proves nothing. In
-	// this case, the prompt's age is less than the unread tokens.
+	// The count is not meaningful if the engine was still reading this prompt for another call. In
+	// that case, the prompt's age is less than the unread tokens.
 	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
-		share := float64(tokens) / float64(p.Tokens) // the tokens were estimated
+		share := float64(tokens) / float64(p.Tokens) // q.Tokens was only an estimate
 		t.directory.counted(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
 	}
 }
 
 // timeOf estimates the seconds until a call's first tokens arrive. charged is how many prompt
-// tokens the engine has to read for the call. In the estimated time, the engine reads the queued
-// prompts and the call's prompt, and decodes the first tokens while it serves the other calls. If
-// there are more calls than l.Places, some of them wait for running calls to end. A recent failure
-// weighs as much as one call. The weight of an upstream is the factor by which its engine is faster
-// than measured.
+// tokens the engine has to read for the call. This time includes reading the queued prompts and the
+// call's prompt, and decoding the first tokens while the engine serves the other calls. If there
+// are more calls than l.Places, some of them wait for running calls to end. A recent failure weighs
+// as much as one call. The weight of an upstream is the factor by which its engine is faster than
+// measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // to the fourth power: small up to one half, and two calls' time at one
+	full := calls / places // its fourth power is small up to one half, and amounts to two calls' time at one
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }
@@ -169,8 +169,8 @@ func (c *choice) score(all *scores) bool {
 // scores holds the scores of up to maxEqual targets.
 type scores struct {
 	best  lowest
-	known bool // the scores are times and not products
-	met   bool // the query may use some target, even if it is full
+	known bool // the scores are times rather than products
+	met   bool // the query may use at least one target, even if that target is full
 	n     int
 	of    [maxEqual]scored
 }
@@ -191,9 +191,9 @@ func (s *scores) add(at int, held, score float64) {
 
 // homeKey returns the number that determines the home of the call's conversation: the session or,
 // if that is unknown, the client's cache key or the first block that few conversations share. The
-// cache key is not used if conversations with that key are known to have the same prefix, since the
-// key would gather them at one engine. If an engine knows the conversation, or nothing
-// distinguishes the conversation, homeKey returns 0.
+// cache key is not used if conversations with that key are known to share a prefix, because they
+// would then all go to one engine. If an engine has the conversation cached, or nothing
+// distinguishes it from others, homeKey returns 0.
 func (q *search) homeKey() uint64 {
 	own := q.known.own()
 	switch {
@@ -210,7 +210,7 @@ func (q *search) homeKey() uint64 {
 }
 
 // home chooses among the targets with a score of at most latest. It returns the target to which
-// other edges sent the conversation. If they have not sent it, home returns the target that ranks
+// other edges sent the conversation, if there is one. Otherwise, it returns the target that ranks
 // first for the key (rendezvous hashing). All edges that use the same engines compute the same
 // ranks, so they agree without communication.
 func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {

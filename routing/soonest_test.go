@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTimeOf checks each term of the estimated time to the first tokens at an upstream.
+// TestTimeOf checks each term of the estimated time until an upstream sends the first tokens.
 func TestTimeOf(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
 	tokens := func(calls float64) float64 { return firstTokens * (0.02 + 0.001*calls) }
@@ -72,8 +72,8 @@ func at(t *testing.T, r *Route, q Query) int {
 }
 
 // TestSoonestCountsWhatIsUncached checks that a prompt goes to the target that has to read the
-// fewest of its tokens, unless too much is queued there. This applies whether speeds are known or
-// unknown.
+// fewest of its tokens, unless too much is queued there. This applies both to known and to unknown
+// speeds.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)
@@ -145,7 +145,7 @@ func TestSessionHome(t *testing.T) {
 		q := Query{Session: session, Prefix: randomBlocks(6), Tokens: 700, Rand: id}
 		home := at(t, edges[0], q)
 		homes[home]++
-		q.Prefix, q.Rand = randomBlocks(9), id+1000 // after a restart, and with a different history
+		q.Prefix, q.Rand = randomBlocks(9), id+1000 // simulates a restart and a different history
 		if got := at(t, edges[1], q); got != home {
 			t.Fatalf("session %d is at home at %d and at %d", id, home, got)
 		}
@@ -164,15 +164,14 @@ func TestSessionHome(t *testing.T) {
 	if slices.Min(homes[:]) < 3 {
 		t.Errorf("homes of 40 sessions: %v", homes)
 	}
-	q := Query{Prefix: randomBlocks(6), Tokens: 700} // if there is no session, the prompt determines the home
+	q := Query{Prefix: randomBlocks(6), Tokens: 700} // without a session, the prompt determines the home
 	if a, b := at(t, edges[0], q), at(t, edges[1], q); a != b {
 		t.Errorf("at home at %d and at %d", a, b)
 	}
 }
 
-// TestHotBeginningsSpread checks that other engines also get a prefix that many conversations
-// share. The conversations spread over all engines, even if there is little load and all of them
-// have the same cache key.
+// TestHotBeginningsSpread checks that conversations that share a prefix spread over all engines,
+// even if there is little load and all conversations have the same cache key.
 func TestHotBeginningsSpread(t *testing.T) {
 	for i := range 4 {
 		learned, oneKey := i&1 != 0, i&2 != 0
@@ -206,8 +205,8 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// TestEditsDoNotMakeACrowd checks a conversation that continues differently turn after turn. It
-// stays at its engine and does not count as more than one conversation.
+// TestEditsDoNotMakeACrowd checks that a conversation whose history is edited at every turn stays
+// at its engine and does not count as more than one conversation.
 func TestEditsDoNotMakeACrowd(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)

@@ -12,7 +12,7 @@ const stallsLately = 30 * time.Second
 
 // Stall decides what to do about a stalled upstream, considering all routes. A route's last target
 // stays in service. If more than half of a route's targets would stall within stallsLately, a
-// generation probe decides. In that case, a fault of the edge or a burst of long prompts is more
+// generation probe decides. In that case, a fault in the edge or a burst of long prompts is more
 // likely than a fault in each engine.
 func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	decision := upstreams.StallOut
@@ -24,7 +24,7 @@ func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	return decision
 }
 
-// stallOf decides for one route. all, others and lately are results of stalls.
+// stallOf decides for one route. all, others and lately are the results of stalls.
 func stallOf(all, others, lately int) upstreams.Stall {
 	switch {
 	case others == 0:
@@ -35,8 +35,8 @@ func stallOf(all, others, lately int) upstreams.Stall {
 	return upstreams.StallOut
 }
 
-// stalls counts the upstreams of the route: all of them, those other than u that take calls, and
-// those that have stalled lately. own reports whether the route contains u.
+// stalls counts the route's upstreams: all of them, those except u that take calls, and those that
+// stalled recently. own reports whether the route contains u.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

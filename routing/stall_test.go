@@ -28,8 +28,7 @@ func TestStallOf(t *testing.T) {
 	}
 }
 
-// TestStallOfRoutes checks that every route that contains the upstream counts, and that no other
-// route does.
+// TestStallOfRoutes checks that a route counts if and only if it contains the upstream.
 func TestStallOfRoutes(t *testing.T) {
 	r := probed(t, `{"id":"m"},{"id":"n"}`, `{"id":"m"},{"id":"n"}`, "")
 	a, b := r.targets[0].Upstream, r.targets[2].Upstream

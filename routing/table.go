@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Resolver returns the live upstreams that have a configured name. There is more than one if the
-// name resolves to more than one address. *upstreams.Plan implements it, and tests use a map.
+// Resolver returns the live upstreams for a configured name. If the name resolves to more than one
+// address, each address is an upstream. *upstreams.Plan implements it, and tests use a map.
 type Resolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }
@@ -35,8 +35,8 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. The routes take over the state of keep (rotating start,
-// directory, claims). keep may be nil. It returns an error only if f was not validated.
+// Build compiles the models of f. The routes inherit the state of keep (rotating start, directory,
+// claims), which may be nil. Build returns an error only if f was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {

@@ -40,7 +40,7 @@ func TestTiers(t *testing.T) {
 		deployments []config.Deployment
 		state       []string
 		tried       []int
-		queue       bool // the call first waits for a slot
+		queue       bool // the call may wait for a slot first
 		want        string
 	}{
 		"free":                            {two, []string{free, free, free}, nil, false, "0"},
@@ -131,8 +131,8 @@ func TestCapacityOfTiers(t *testing.T) {
 	want(1)
 }
 
-// TestTiersProperty checks that, whatever happens to the targets, a call goes to the lowest tier
-// that it may use and that has a slot. A call waits only if no tier that it may use has a slot.
+// TestTiersProperty checks that a call always goes to the lowest tier that it may use and that has
+// a free slot. A call waits only if no tier that it may use has a free slot.
 func TestTiersProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ups []config.Upstream
@@ -215,7 +215,7 @@ func TestTiersProperty(t *testing.T) {
 	})
 }
 
-// Results of expected that are not tiers.
+// Results of expected for calls that go to no tier.
 const (
 	none    = -1
 	allFull = -2
@@ -251,7 +251,7 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
-// open applies the rule of consent. Prompts go to an external upstream only if the key lists the
+// open applies the consent rule. Prompts go to an external upstream only if the key lists the
 // upstream's tier.
 func open(t *Target, q *Query) bool {
 	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
@@ -266,8 +266,8 @@ func slotsFree(t *Target, q *Query) int {
 	return l.Limit - l.Taken
 }
 
-// TestConsent checks that an external upstream, whatever its tier, serves only calls of keys that
-// list that tier.
+// TestConsent checks that an external upstream in any tier serves only calls of keys that list that
+// tier.
 func TestConsent(t *testing.T) {
 	house, cloud := upstream("house", 1), upstream("cloud", 1)
 	cloud.External = true
@@ -316,8 +316,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotDown checks that an engine that has refused a call because it is full counts as full
-// for that call, and not as down. An engine that the call has left for another reason does not
+// TestBusyIsNotDown checks that an engine that refused a call because the engine is full counts as
+// full rather than as down for that call. An engine that the call left for another reason does not
 // count.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {

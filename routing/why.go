@@ -1,6 +1,6 @@
 package routing
 
-// Reason is the reason why one of several targets was picked.
+// Reason is the reason why a target was picked from several.
 type Reason string
 
 // The set of reasons is closed.
@@ -28,9 +28,9 @@ const maxEstimates = 8
 
 // Why explains a pick to an operator.
 type Why struct {
-	Reason Reason // empty: there was no choice
+	Reason Reason // empty if there was no choice
 	// Estimates contains the estimates for targets with free slots, best first. If the route has at
-	// most eight targets, they include the picked one.
+	// most maxEstimates targets, the picked one is included.
 	Estimates []Estimate
 }
 

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWhy checks that a pick records the reason for its choice, and what it knows about the targets
+// TestWhy checks that a pick records the reason for its choice, and its estimates for the targets
 // with free slots, best first.
 func TestWhy(t *testing.T) {
 	prompt := randomBlocks(40)
@@ -66,8 +66,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestWhyWithoutAPick checks that if a pick found no target, there is no reason, whatever an
-// earlier pick has recorded.
+// TestWhyWithoutAPick checks that a pick that finds no target clears the reason recorded by an
+// earlier pick.
 func TestWhyWithoutAPick(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(Why)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestQueueUnderChurn lets clients arrive, disconnect and reach deadlines while slots are acquired
-// and released. No wake-up and no slot is lost, no waiter remains, and no more slots are in use
-// than exist.
+// and released. It checks that no wake-up and no slot is lost, no waiter remains, and no more slots
+// are in use than exist.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
 	p := newPlaces(20)
@@ -54,8 +54,9 @@ func TestQueueUnderChurn(t *testing.T) {
 	}
 }
 
-// TestQueuesWakeFewUnderChurn plays calls of different models on shared upstreams. Some of the
-// calls overtake the queue. Each freed slot wakes at most two waiters, and every waiter is served.
+// TestQueuesWakeFewUnderChurn simulates calls for different models on shared upstreams. Some of the
+// calls overtake the queue. It checks that each freed slot wakes at most two waiters and that every
+// waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := New()
 	p := newPlaces(0)
@@ -118,7 +119,7 @@ func (p *places) promised() int {
 
 // BenchmarkFreed measures the release of a slot for different numbers of waiting calls. The calls
 // wait either for a different model, which does not use the upstream, or for the same model. In the
-// second case each slot wakes a waiter, which then waits again.
+// second case, each slot wakes a waiter, which then waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
@@ -157,7 +158,7 @@ func BenchmarkFreed(b *testing.B) {
 	}
 }
 
-// TestQueuesOfKeepsNothing checks that no queue remains after a configuration was inspected.
+// TestQueuesOfKeepsNothing checks that inspecting a configuration leaves no queue behind.
 func TestQueuesOfKeepsNothing(t *testing.T) {
 	s := New()
 	q := s.ForModel("m")

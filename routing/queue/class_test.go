@@ -57,7 +57,7 @@ func TestQueueServesBatchesLast(t *testing.T) {
 }
 
 // TestQueueEvictsBatchesFirst checks that a full queue evicts a batch call for a call of an earlier
-// class. A full queue has no room for another batch call if it contains no batch calls.
+// class. A full queue without batch calls rejects a batch call.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(3)
@@ -73,7 +73,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 		join("user-0", &Need{Key: "user"})
 		join("batch-0", batchNeed("b", time.Minute))
 		join("batch-1", batchNeed("b", time.Minute))
-		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls there than the other key
+		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls in the queue than the other key
 		join("user-1", &Need{Key: "user"})
 		join("user-2", &Need{Key: "user"})
 		join("batch-3", batchNeed("b", time.Minute))
@@ -104,7 +104,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *Need) bool {
-				take := func() bool { // in one step, because two concurrent calls would use the reserve
+				take := func() bool { // check and acquire in one step, because two concurrent calls would use the reserve
 					taking.Lock()
 					defer taking.Unlock()
 					return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take()
@@ -174,8 +174,8 @@ func TestReserveKeepsWaits(t *testing.T) {
 
 func reserved(share routing.Percent, slots int64) int { return int(share.Of(slots)) }
 
-// TestQueueFloors checks that classes are served in order, and that each class receives its floor
-// of the slots while its calls wait.
+// TestQueueFloors checks that classes are served in order, and that each class gets its floor while
+// its calls wait.
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
 		floors []routing.Percent

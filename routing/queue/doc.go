@@ -6,24 +6,24 @@
 //
 // # Design
 //
-// A free slot must cost nothing at models that cannot use it. It must not wake a thousand calls if
-// only one of them can have it. The queues therefore know their routes. A slot is offered only to
+// A free slot must cost nothing at models that cannot use it, and must not wake a thousand calls if
+// only one of them can get it. The queues therefore know their routes. A slot is offered only to
 // the queues of models that have its upstream, and only to calls that use the slot's pool and have
 // not tried the upstream. Waiters that have the same needs form a class, and the route is queried
-// once per class. If each waiter looked for a slot in turn, the cost of every freed slot would grow
-// with the length of all queues. A waiter gets a hint rather than the slot itself, and may find
-// that another call has taken the slot first. Otherwise the call that releases a slot would have to
-// pick the engine for another call. The slot would also be lost if the waiter's client disconnected
-// at that moment.
+// once per class. If each waiter tried in turn to acquire the slot, the cost of a freed slot would
+// grow with the length of all queues. A waiter gets a hint rather than the slot itself, and may
+// find that another call has taken the slot first. Otherwise the call that releases a slot would
+// have to pick the engine for another call. The slot would also be lost if the waiter's client
+// disconnected at that moment.
 //
 // A free slot wakes the key that was served least (package turns). The expected service of a key's
-// woken calls also counts, because more than one slot may be freed before the first of them is
-// taken. Within a key, each session has one call per round. An agent with many parallel calls
+// woken calls also counts, because another slot may be freed before a woken call has acquired its
+// slot. Within a key, each session has one call per round. An agent with many parallel calls
 // therefore does not block the key's other agents.
 //
-// Calls of a later class are woken only if no call of an earlier class wants the slot, and they are
-// evicted first. They age into the first class after half of their model's maximum wait. This time
-// is always before their deadline, so the queue never starves them. A floor gives a class a share
-// of the slots even before its calls have aged. Routing handles the slots that later classes must
-// leave free for future calls (routing.Query.Reserve). Running calls are never preempted.
+// Calls of a later class are woken only if no call of an earlier class can use the slot, and they
+// are evicted first. After half of their model's maximum wait, they move to the first class. This
+// is always before their deadline, so they never starve. A floor gives a class a share of the slots
+// even before its calls have aged. Package routing enforces how many slots later classes must leave
+// free for future calls (routing.Query.Reserve). Running calls are never preempted.
 package queue

@@ -18,14 +18,14 @@ func fairPlaces() (*places, *turns.Line) {
 	return p, line
 }
 
-// TestQueueServesByTokens checks that keys that always wait are served in proportion to their
-// tokens and weights, regardless of how many calls each key has.
+// TestQueueServesByTokens checks that keys that always wait get tokens in proportion to their
+// weights, regardless of how many calls each key has.
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		a, b    int64   // tokens of each call
 		weight  float64 // weight of a; the weight of b is 1
-		atLeast int     // how many of 120 served calls must be b's
+		atLeast int     // minimum number of b's calls among 120 served calls
 		atMost  int
 	}{
 		{"equal calls", 1000, 1000, 1, 59, 61},

@@ -52,11 +52,11 @@ func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestFreeSlotPreventsEviction checks that a call that suits a free slot acquires it, whichever
-// calls wait, and that no waiter is evicted for the call. The queue never exceeds its depth.
+// TestFreeSlotPreventsEviction checks that a call that can use a free slot acquires it, whichever
+// calls wait, and that no waiter is evicted for this call. The queue never exceeds its depth.
 func TestFreeSlotPreventsEviction(t *testing.T) {
 	const depth = 3
-	beside := 0 // calls for which a slot was free although the queue was full
+	beside := 0 // calls for which a slot was free while the queue was full
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			p, r := newPassing(depth), rand.New(rand.NewPCG(seed, 1))
@@ -91,20 +91,20 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 	}
 }
 
-// TestPassingLosesItsSlot checks a call that joins a full queue because a slot is free. If a faster
-// call takes the slot, the call gets the position that it would otherwise have had.
+// TestPassingLosesItsSlot checks a call that joins a full queue because a slot is free. If another
+// call takes that slot first, the call gets the position that it would otherwise have had.
 func TestPassingLosesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 2
 		p := newPassing(depth)
 		p.free.Store(1)
-		for i := range depth { // batch calls leave that slot free
+		for i := range depth { // batch calls do not use that slot
 			n, take := p.need(1, fmt.Sprint("batch-", i))
 			p.ask(n, take)
 		}
 		n, take := p.need(0, "user")
 		p.ask(n, func() bool {
-			p.free.CompareAndSwap(1, 0) // a call of a different model takes it
+			p.free.CompareAndSwap(1, 0) // a call for a different model takes the slot
 			return take()
 		})
 		if p.q.Waiting() != depth || p.evicted.Load() != 1 || p.q.WaitingOf(1) != depth-1 {

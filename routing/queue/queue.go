@@ -13,10 +13,10 @@ import (
 	"penstock/upstreams"
 )
 
-// Errors of a wait that ended without a slot.
+// Errors for a wait that ended without a slot.
 var (
-	// ErrFull means that the queue is full. If another key's call has evicted this call, Await
-	// returns ErrFull.
+	// ErrFull means that the queue is full. Await also returns it if another key's call has evicted
+	// this call.
 	ErrFull = errors.New("queue is full")
 	// ErrDeadline means that the deadline has passed.
 	ErrDeadline = errors.New("waited too long in the queue")
@@ -49,8 +49,8 @@ type Need struct {
 	Ages    time.Time       // when the call moves to the first class
 	Reserve routing.Percent // share of an upstream's slots that the call must leave free
 
-	Weight   float64 // weight of the key; a key with weight two gets twice the service; 0: 1
-	Session  uint64  // sessions of a key take turns; 0: unknown
+	Weight   float64 // the key's share of the service relative to other keys; 0 means 1
+	Session  uint64  // session of the call; a key's sessions take turns; 0 if unknown
 	Expected int64   // estimated service of the call, as computed by turns.Weight
 }
 
@@ -70,12 +70,12 @@ type Queue struct {
 	route   Route
 	depth   int
 	keys    map[string]*waitingKey
-	order   list.List // of *waitingKey with waiters; among equals, the front goes first
+	order   list.List // *waitingKey elements that have waiters; among equals, the front goes first
 	line    *turns.Line
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
-	behind  int     // number of waiters of all ranks but the first
-	unwoken *waiter // tries to acquire a slot without a wake-up; no other waiter is woken meanwhile
+	behind  int     // number of waiters in all ranks except the first
+	unwoken *waiter // the waiter that tries without a wake-up; no other waiter is woken while it tries
 }
 
 // waitingKey holds the waiters of one key in order.
@@ -85,7 +85,7 @@ type waitingKey struct {
 	waiters  list.List // of *waiter
 	element  *list.Element
 	account  *turns.Account
-	promised int64 // expected service of calls that were woken but have not tried yet
+	promised int64 // expected service of woken calls that have not tried yet
 	round    uint64
 	sessions map[uint64]session // sessions that have waiters
 }
@@ -136,15 +136,15 @@ type waiterClass struct {
 	needs   upstreams.Features
 	reserve routing.Percent
 	waiters int
-	asleep  int  // waiters without an offer, including the unwoken one
-	fits    bool // the offered slot suits them
+	asleep  int  // number of waiters without an offer, including the unwoken one
+	fits    bool // the waiters can use the offered slot
 }
 
 type waiter struct {
 	key       *waitingKey
 	class     *waiterClass
 	element   *list.Element   // nil after the waiter has left
-	offered   *queuedUpstream // the upstream for whose slot the waiter was woken; nil: asleep
+	offered   *queuedUpstream // the upstream whose slot is offered; nil while the waiter is asleep
 	lastEvent uint64          // the event that last woke the waiter
 	wake      chan struct{}   // has one token while offered or evicted is set
 	evicted   bool            // removed from the queue to make room for another call
@@ -160,14 +160,14 @@ type waiter struct {
 // counts tracks where a waiter is registered as waiting for its model's turn.
 type counts struct {
 	mu    sync.Mutex // acquired before queues.mu
-	quit  func()     // nil: not registered
+	quit  func()     // nil if not registered
 	ended bool
 }
 
 type rankState struct {
 	waiters int
 	floor   routing.Percent // share of the freed slots while calls of the rank wait
-	credit  routing.Percent // the part of the floor that is still due; 100 is one slot
+	credit  routing.Percent // part of the floor that is still due; 100 is one slot
 }
 
 // rankAt returns the waiter's current rank. The rank is 0 once the waiter has aged.
@@ -204,15 +204,15 @@ func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func
 type Waiting struct {
 	q     *Queue
 	w     *waiter
-	first bool // tries once without a wake-up
+	first bool // the call tries once without a wake-up
 }
 
 // Join adds a call to the queue. The caller must call Leave. The only error is ErrFull.
 //
 // If the queue is full, Join evicts the newest call of the key that has the most waiting calls,
 // unless that key would then have fewer than this call's key. A key that floods the queue therefore
-// cannot block other keys. If a free slot suits this call and no waiter, Join evicts nothing. The
-// call then needs an entry only if another call takes that slot first.
+// cannot block other keys. If this call can use a free slot that no waiter can use, Join evicts no
+// call. The entry then matters only if another call takes that slot first.
 func (q *Queue) Join(n *Need) (*Waiting, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -241,7 +241,7 @@ func (q *Queue) awaitTurns(w *waiter) {
 	}
 	before := t.quit
 	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
-	if before != nil { // after the new registration, so that the waiter keeps its turn at an engine that is in both routes
+	if before != nil { // only after the new registration, so that the waiter keeps its turn at engines in both routes
 		before()
 	}
 }
@@ -258,9 +258,9 @@ func (t *counts) end() {
 
 // Await returns nil once try has returned true. try must attempt to acquire a slot and report
 // whether it has succeeded. Await calls try on the caller's goroutine, immediately if no other call
-// waits, and whenever this waiter is offered a slot. It holds no lock meanwhile, so more than one
-// waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrLeft when done is
-// closed, and ErrFull if the call was evicted.
+// waits, and whenever this waiter is offered a slot. Await holds no lock while try runs, so more
+// than one waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrLeft when
+// done is closed, and ErrFull if the call was evicted.
 //
 // If the time until comes first, Await returns ErrNotYet. The call then stays in the queue, and
 // Await may be called again.
@@ -287,7 +287,7 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 		case <-p.w.wake:
 		}
 		if isClosed(done) {
-			return ErrLeft // select may choose any ready case, but a call that has ended must not take a slot
+			return ErrLeft // select may choose either ready case, but a call that has ended must not acquire a slot
 		}
 		if p.q.evicted(p.w) {
 			return ErrFull
@@ -380,7 +380,7 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// suited reports whether a free slot suits a new call. It does not count slots for which a waiter
+// suited reports whether a new call can use a free slot. It does not count slots for which a waiter
 // was woken or that a waiter is about to try.
 func suited(q *Queue, n *Need) bool {
 	taken := 0
@@ -455,8 +455,8 @@ func (q *Queue) evicted(w *waiter) bool {
 	return w.evicted
 }
 
-// leave removes a waiter. If the waiter was woken for a slot and has not taken it, the slot is
-// offered to others.
+// leave removes a waiter. If the waiter was woken for a slot and has not acquired it, leave offers
+// the slot to other waiters.
 func (q *Queue) leave(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -483,7 +483,7 @@ func (q *Queue) remove(w *waiter) {
 		delete(q.keys, k.name)
 		k.account.Leave(time.Now())
 	} else if first {
-		q.order.MoveToBack(k.element) // the key has had its turn, although it was not woken
+		q.order.MoveToBack(k.element) // the key has had its turn even though it was not woken
 	}
 	if c.waiters--; c.waiters == 0 {
 		q.classes = slices.DeleteFunc(q.classes, func(x *waiterClass) bool { return x == c })
@@ -509,7 +509,7 @@ func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	if w.element == nil {
-		return // evicted meanwhile
+		return // the waiter was evicted in the meantime
 	}
 	if p := w.offered; p != nil {
 		w.offered = nil
@@ -517,7 +517,7 @@ func (q *Queue) sleepAgain(w *waiter) {
 		w.class.asleep++
 		p.promised[w.class.pool]--
 		q.order.MoveToFront(w.key.element)
-		q.queues.offer(p) // a reload may have removed it from the route
+		q.queues.offer(p) // offer it explicitly, because a reload may have removed it from the route
 	} else {
 		q.unwoken = nil
 	}
@@ -530,8 +530,8 @@ func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.offerQueue(q)
 }
 
-// wakeNext wakes the next waiter that a slot of p suits, and reports whether it found one. It also
-// wakes waiters that no upstream may take any more, so that their calls can fail.
+// wakeNext wakes the next waiter that can use a slot of p, and reports whether there was one. It
+// also wakes waiters whose calls can no longer go to any upstream, so that they fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
@@ -575,8 +575,8 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 const aSlot = 100
 
 // wakeRank wakes the next waiter whose class fits. It considers waiters whose current rank is rank.
-// If own is true, it considers those whose original rank is rank instead. Among these it picks the
-// key that was served least, where the expected service of the key's woken calls counts as served.
+// If own is true, it considers those whose original rank is rank instead. Among these, it picks the
+// key that was served least. The expected service of a key's woken calls counts as served.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
@@ -584,7 +584,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 		k := e.Value.(*waitingKey)
 		served := k.account.With(k.promised)
 		if next != nil && served >= least || p.upstream.Breaker.Bars(k.name) {
-			continue // the slot may be a breaker's trial that only another key may use
+			continue // the slot may be for a breaker's trial, which this key may not use
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			w := f.Value.(*waiter)
@@ -607,7 +607,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 	return true
 }
 
-// credit records that a waiter of rank served was woken for a slot.
+// credit updates the ranks' credits after a waiter of rank served was woken for a slot.
 func (q *Queue) credit(served int) {
 	if q.behind == 0 {
 		return
@@ -634,7 +634,7 @@ func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 // wakeable reports whether a waiter is asleep and was not woken by the current event.
 func (q *Queue) wakeable(w *waiter) bool { return w.offered == nil && w.lastEvent < q.queues.events }
 
-// wakeFor wakes a waiter so that it tries p.
+// wakeFor wakes a waiter to try p.
 func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
 	w.offered, w.lastEvent = p, q.queues.events
 	w.key.promised += w.expected

@@ -22,7 +22,7 @@ type places struct {
 	set    *Queues
 	q      *Queue
 	at     *upstreams.Upstream
-	fits   func(*routing.Query) bool // reports whether a free slot suits a waiter; nil: always
+	fits   func(*routing.Query) bool // reports whether a waiter can use a free slot; nil means always
 	gone   atomic.Bool               // no call may use the upstream
 	onWait func(*routing.Query)      // called for each call that counts as waiting; may be nil
 }
@@ -160,8 +160,8 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsPlaceAfterVainTurn checks that a waiter that was woken but found no slot stays
-// ahead of later waiters.
+// TestQueueKeepsPlaceAfterVainTurn checks that a waiter that was woken but got no slot stays ahead
+// of later waiters.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -184,7 +184,7 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 3 {
-			overtaken.Store(true) // overtaken by a call that does not wait
+			overtaken.Store(true) // a call that does not wait takes the slot first
 			p.release()
 			synctest.Wait()
 		}
@@ -197,8 +197,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// TestQueueWakesSuitedWaiter checks that a slot that the first waiter cannot use is offered to the
-// next waiter, whichever key that waiter has. No other waiter is woken.
+// TestQueueWakesSuitedWaiter checks that if the first waiter cannot use a slot, the slot is offered
+// to the next waiter, whichever key that waiter has. No other waiter is woken.
 func TestQueueWakesSuitedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)
@@ -229,7 +229,7 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 			t.Errorf("waiter %d was served", i)
 		}
 		for range 3 {
-			p.release() // suits no waiter
+			p.release() // no waiter can use this slot
 			synctest.Wait()
 		}
 		for i := range asked {
@@ -237,14 +237,14 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 				t.Errorf("waiter %d was asked %d times", i, n)
 			}
 		}
-		late := make(chan error, 1) // a new call gets the slot that suits no waiter
+		late := make(chan error, 1) // a new call gets the slot that no waiter can use
 		go func() {
 			late <- p.q.Wait(nil, &Need{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
 		}()
 		if err := <-late; err != nil {
 			t.Errorf("the newcomer's Wait = %v, want a slot", err)
 		}
-		time.Sleep(2 * time.Minute) // the other waiters time out
+		time.Sleep(2 * time.Minute) // lets the other waiters time out
 		p.set.mu.Lock()
 		defer p.set.mu.Unlock()
 		if len(p.q.classes) != 0 || p.q.Waiting() != 0 || p.set.waiting.Load() != 0 {
@@ -253,8 +253,8 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 	})
 }
 
-// TestQueueEndsWithoutUpstreams checks that all waiters are woken if no upstream may take the calls
-// any more.
+// TestQueueEndsWithoutUpstreams checks that all waiters are woken once no upstream can take their
+// calls.
 func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(50)
@@ -319,8 +319,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// TestQueueHandsTurnOn checks that if a waiter that is leaving receives the turn, the turn passes
-// to the next waiter. A call that has ended acquires no slot.
+// TestQueueHandsTurnOn checks that the turn passes to the next waiter if it arrives at a waiter
+// that is leaving. A call that has ended acquires no slot.
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is random
 		synctest.Test(t, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 						return p.take()
 					default:
 					}
-					<-hold // the first try is slow, and the turn arrives meanwhile
+					<-hold // the first try is slow, and the turn arrives during the try
 					return false
 				})
 			}()
@@ -355,8 +355,8 @@ func TestQueueHandsTurnOn(t *testing.T) {
 }
 
 // TestQueueKeepsNewcomersWaiting checks that a new call does not try to acquire a slot while an
-// earlier call is about to try. The new call gets the slots that the earlier call leaves. If a key
-// has acquired a slot without a signal, it moves behind the other keys.
+// earlier call is about to try. The new call gets the slots that the earlier call leaves. A key
+// that has acquired a slot without a signal moves behind the other keys.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -405,7 +405,7 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 				got = append(got, <-served)
 			}
 			want := []string{"a-0", "b-0", "a-1"}
-			if signalled { // the key has paid for the turn while no other key waited
+			if signalled { // the key was charged for the turn while no other key waited
 				want = []string{"a-0", "a-1", "b-0"}
 			}
 			if !slices.Equal(got, want) {
@@ -415,9 +415,9 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a signal if
-// that slot does not suit the only other waiter. A waiter that leaves before it was woken does not
-// wake any other waiter.
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a signal if the
+// only other waiter cannot use that slot. A waiter that leaves before it was woken wakes no other
+// waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -495,7 +495,7 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 				t.Errorf("newest of the flood: %v", err)
 			}
 		}
-		join("other", other) // each key now has two, so neither may evict a call of the other
+		join("other", other) // each key now has two calls, so neither may evict a call of the other
 		if err := <-other; !errors.Is(err, ErrFull) {
 			t.Errorf("third of the other: %v", err)
 		}

@@ -12,19 +12,19 @@ import (
 
 // Queues holds the queues of all models of an edge. Models may share upstreams. A free slot is
 // therefore offered in turn to the queues of all models that have its upstream. The slot wakes one
-// waiter: in fair order, the first waiter that the slot suits. A woken waiter may still find no
-// slot, because a call for a model without waiters may have taken it first. The waiter then keeps
-// its position.
+// waiter: the first, in fair order, that can use the slot. A woken waiter may still find no slot,
+// because a call for a model without waiters may have taken it first. The waiter then keeps its
+// position.
 //
-// The number of wake-ups depends on the state of the upstreams and not on the number of signals.
-// Queues acts after any change: a slot is freed, an upstream changes, or a waiter joins, leaves or
-// finds no slot. It then wakes as many waiters as there are free slots for which no waiter was
-// woken yet. A lost or surplus signal therefore does no harm. The route decides whether a slot
-// suits a waiter, so a waiter is woken in vain only if another call took the slot first. Each event
-// wakes a waiter at most once. If the route and the upstream ever disagree, this costs one wake-up
-// and cannot cause a loop.
+// The number of wake-ups depends on the state of the upstreams rather than on the number of
+// signals. Queues acts after any change: a slot is freed, an upstream changes, or a waiter joins,
+// leaves or finds no slot. It then wakes as many waiters as there are free slots for which no
+// waiter was woken yet. A lost or surplus signal therefore does no harm. The route decides whether
+// a waiter can use a slot, so a woken waiter finds no slot only if another call took it first. Each
+// event wakes a waiter at most once. If the route and the upstream ever disagree, this costs only
+// one wake-up and cannot cause a loop.
 type Queues struct {
-	waiting    atomic.Int64                                            // calls in all queues
+	waiting    atomic.Int64                                            // number of calls in all queues
 	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the active queues
 
 	mu      sync.Mutex // guards the following fields, and the contents of all queues
@@ -36,8 +36,8 @@ type Queues struct {
 type queuedUpstream struct {
 	upstream *upstreams.Upstream
 	queues   atomic.Pointer[[]*Queue]     // queues of the models that have the upstream
-	next     int                          // the queue that is offered the next slot first
-	promised [upstreams.PoolAudio + 1]int // by pool: waiters that were woken for a slot and have not tried yet
+	next     int                          // index of the queue to which the next slot is offered first
+	promised [upstreams.PoolAudio + 1]int // number of waiters per pool that were woken for a slot and have not tried yet
 }
 
 // promisedSlots returns the number of a pool's slots for which a waiter was woken and has not tried
@@ -61,8 +61,8 @@ func New() *Queues {
 }
 
 // ForModel returns a model's active queue or, if it has no active queue, a retired one in which
-// calls may still wait. If neither exists, it returns a new queue. The waiters of a new queue are
-// woken only after it was passed to Apply.
+// calls may still wait. If neither exists, it returns a new queue, whose waiters are woken only
+// after Apply has activated the queue.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ type Use struct {
 }
 
 // Apply activates the queues of a configuration. Calls that wait in other queues stay there and
-// keep the last route. Call OfferAll once the configuration is active.
+// keep their last route. Call OfferAll once the configuration is active.
 func (s *Queues) Apply(uses []Use) {
 	s.apply(uses)
 	for _, u := range uses {
@@ -102,7 +102,7 @@ func (s *Queues) Apply(uses []Use) {
 func (s *Queues) apply(uses []Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.byModel // including empty queues, which a call that uses the last configuration may be about to join
+	left := s.byModel // including empty queues, which calls with the previous configuration may be about to join
 	for model, q := range s.retired {
 		if q.Waiting() > 0 {
 			left[model] = q
@@ -207,8 +207,8 @@ func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	return nil
 }
 
-// offer wakes as many waiters as p has free slots for which no waiter was woken yet. The queues of
-// p take turns. The caller holds mu.
+// offer wakes a waiter for each free slot of p for which no waiter was woken yet. The queues of p
+// take turns. The caller holds mu.
 func (s *Queues) offer(p *queuedUpstream) {
 	queues := *p.queues.Load()
 	now := time.Now()
@@ -222,7 +222,7 @@ func (s *Queues) offer(p *queuedUpstream) {
 	}
 }
 
-// offerQueue offers the slots of all upstreams of a queue's model. The caller holds mu.
+// offerQueue offers the slots of all upstreams that serve a queue's model. The caller holds mu.
 func (s *Queues) offerQueue(q *Queue) {
 	if q.Waiting() == 0 {
 		return

@@ -11,10 +11,10 @@
 // is corrected.
 //
 // An idle key does not accumulate credit. When it waits again, its account is raised to the line's
-// time, which lies between the accounts of the waiting keys. As in fair queueing of packets, that
-// time advances with the service, divided by the total weight of the waiting keys. It therefore
-// reaches even the highest account, even if new keys keep arriving, and no key waits forever. An
-// account below the line's time carries no information and is dropped.
+// time, which lies between the accounts of the waiting keys. As in fair packet queueing, that time
+// advances with the service, divided by the total weight of the waiting keys. It therefore
+// eventually reaches even the highest account, even if new keys keep arriving, so no key waits
+// forever. An account below the line's time carries no information and is dropped.
 //
 // If no key has waited for a minute, no service is counted, and a call costs one atomic load.
 package turns
@@ -26,8 +26,9 @@ import (
 	"time"
 )
 
-// answerWeight is how many prompt tokens one response token counts as. In one step, an engine reads
-// many prompt tokens but generates one token per call. The value was chosen, not measured.
+// answerWeight is the number of prompt tokens that are equivalent to one response token. In one
+// step, an engine reads many prompt tokens but generates one token per call. The value was chosen,
+// not measured.
 const answerWeight = 4
 
 // Weight returns the service of a call: the prompt tokens that its engine had to read, plus
@@ -39,7 +40,7 @@ func Weight(uncached, answer int) int64 {
 // remembered is how long a line continues to count after the last wait.
 const remembered = time.Minute
 
-// mostIdle is the maximum number of accounts whose keys do not wait.
+// mostIdle is the maximum number of accounts for keys that do not wait.
 const mostIdle = 1024
 
 // Line orders the keys that wait for one model. The zero value is ready to use. It is safe for
@@ -65,11 +66,11 @@ type Account struct {
 	waiters int           // number of Wait calls minus number of Leave calls
 }
 
-// Quiet reports whether no key has waited lately, so that no service has to be counted.
+// Quiet reports whether no key has waited recently. Service then need not be counted.
 func (l *Line) Quiet() bool { return !l.busy.Load() }
 
 // Wait records that a key with this weight begins to wait. Each Wait requires one Leave. A key that
-// was not waiting gets no credit for its idle time, and goes behind keys that were served less.
+// was not waiting gets no credit for its idle time.
 func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +166,8 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 const bookEvery = 16
 
 // Answered charges the response tokens so far, in addition to the expected service of the prompt. A
-// long response therefore counts while it streams. It is cheap enough to be called for each token.
+// long response therefore counts while it streams. Answered is cheap enough to be called for each
+// token.
 func (t *Turn) Answered(tokens int) {
 	if t.line == nil {
 		return
@@ -175,8 +177,8 @@ func (t *Turn) Answered(tokens int) {
 	}
 }
 
-// End charges the call's final service. If the engine has reported no tokens (known is false) but
-// there was a response, the estimate for the prompt stays.
+// End charges the call's final service. If the engine has reported no token counts (known is false)
+// but there was a response, the estimate for the prompt stays.
 func (t *Turn) End(uncached, answer int, known bool) {
 	switch {
 	case known:
@@ -280,7 +282,7 @@ func (l *Line) expire(now time.Time) (quiet bool) {
 	return l.Quiet()
 }
 
-// forget drops an account whose key does not wait, once the line's time has passed it.
+// forget drops an account if its key does not wait and the line's time has passed it.
 func (l *Line) forget(a *Account) {
 	if a.waiters == 0 && a.Served() <= l.time {
 		delete(l.accounts, a.name)

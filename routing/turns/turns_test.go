@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestTurnBooks checks which service a turn has recorded at each point of its call.
+// TestTurnBooks checks which service a turn has recorded at each stage of its call.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -91,8 +91,8 @@ func TestQuietLineCountsNothing(t *testing.T) {
 }
 
 // TestIdleKeysSaveNoCredit checks that a key that returns after a pause is level with the waiting
-// keys. Its idle time gains it nothing, and the service that it received before any key waited
-// costs it nothing.
+// keys. It gains nothing from its idle time, and loses nothing for service that it received before
+// any key waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -122,8 +122,7 @@ func TestServedOf(t *testing.T) {
 	}
 }
 
-// TestWeightChanges checks that a weight that a reload has changed applies from the key's next call
-// on.
+// TestWeightChanges checks that a weight changed by a reload applies from the key's next call on.
 func TestWeightChanges(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -165,8 +164,8 @@ func next(keys []*simulated) *simulated {
 }
 
 // TestServedInProportion checks that keys that always wait are served in proportion to their
-// weights. The difference is never larger than the calls in the slots, whatever the calls cost and
-// however wrong the estimates are.
+// weights. The difference never exceeds the service of the calls in the slots, regardless of what
+// the calls cost and how wrong the estimates are.
 func TestServedInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
@@ -219,7 +218,7 @@ func indexOf(keys []*simulated, k *simulated) int {
 	return -1
 }
 
-// TestNoKeyStarves checks that a waiting key is served although new keys arrive with every slot.
+// TestNoKeyStarves checks that a waiting key is served even if new keys arrive with every slot.
 func TestNoKeyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
