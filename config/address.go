@@ -32,8 +32,8 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable reports whether clients in other networks may reach a listen address. This is the case
-// for a wildcard or public address.
+// reachable reports whether clients in other networks may be able to reach a listen address. This
+// is the case for wildcard and public addresses.
 func reachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
@@ -61,9 +61,9 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// samePort reports whether two listen addresses conflict: the ports are equal, and the hosts are
-// equal or one is a wildcard. It does not resolve host names. Unix sockets conflict if their paths
-// are equal.
+// samePort reports whether two listen addresses conflict. They do if their ports are equal, and
+// their hosts are equal or one host is a wildcard. It does not resolve host names. Unix sockets
+// conflict if their paths are equal.
 func samePort(one, other string) bool {
 	if unixsocket.Is(one) && unixsocket.Is(other) {
 		a, _, _ := unixsocket.Listen(one)
@@ -172,8 +172,8 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// leadsTo reports whether a URL certainly leads to this machine's listener at listen. It does not
-// know about other names and addresses of the machine.
+// leadsTo reports whether a URL certainly leads to this machine's listener at listen. Other names
+// and addresses of the machine are unknown to it.
 func leadsTo(address, listen string) bool {
 	if unixsocket.Is(address) && unixsocket.Is(listen) {
 		a, _, err := unixsocket.URL(address)
@@ -214,8 +214,8 @@ func plainHost(host string) string {
 // CheckOpen checks whether f may be served on ports that are already open. It ignores listen and
 // admin.listen. A running process changes its ports only at a restart, and a service manager may
 // have opened them. public and admin are the addresses of the open ports. admin is "" if there is
-// no admin listener. Validate checks only the addresses in the file. This is not enough, because a
-// file that moves every listener to loopback may turn keys off while an open port is still
+// no admin listener. Validate checks only the addresses in the file. This is not enough: a file
+// that moves every listener to loopback may disable keys, while a port that is already open remains
 // reachable.
 func (f *File) CheckOpen(public, admin string) Problems {
 	c := f.checks().check
@@ -237,7 +237,7 @@ func (f *File) CheckOpen(public, admin string) Problems {
 	return c.Problems()
 }
 
-// untilMoved says how long a port stays open.
+// untilMoved explains to the operator how long a port stays open.
 const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
 // sanKinds are the prefixes that "openssl x509 -ext subjectAltName" prints before a name to show
@@ -315,8 +315,8 @@ func parsePrefix(s string) (netip.Prefix, error) {
 // ProxiesAtSocket is the value in ListenTrusted for all peers at a Unix socket.
 const ProxiesAtSocket = "unix"
 
-// Proxies returns the networks in ListenTrusted, and whether it contains ProxiesAtSocket. f must be
-// valid.
+// Proxies returns the networks in ListenTrusted. atSocket is true if ListenTrusted contains
+// ProxiesAtSocket. f must be valid.
 func (f *File) Proxies() (all []netip.Prefix, atSocket bool) {
 	for _, s := range f.ListenTrusted {
 		if p, err := parsePrefix(s); err == nil {

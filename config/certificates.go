@@ -24,7 +24,7 @@ import (
 //
 //   - certificates that are expired or not yet valid
 //   - private keys that all users of the machine can read
-//   - - a Kubernetes account without a token, because the cluster may still add one
+//   - a Kubernetes account without a token, to which the cluster may still add one
 //
 // Call it before a start or a reload, because Validate opens no files. f must have been read from a
 // file.
@@ -95,7 +95,7 @@ func (c *checker) account(path string, k *Kubernetes) {
 	pem, err := os.ReadFile(ca)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		c.warn(path, "%s holds no certificate in PEM form, so the API server is not trusted", ca)
-		// without the file, the system's root certificates are used
+		// if the file is missing, the system's root certificates are used
 	} else if err != nil && !os.IsNotExist(err) {
 		c.warn(path, "%s, so the API server is not trusted", strictyaml.FileError(ca, err))
 	}
@@ -132,17 +132,17 @@ func (c *checker) pair(path, cert, key string) {
 	}
 }
 
-// week is the warning time: the edge warns the operator a week before a certificate or a key
-// expires.
+// week is how long before the expiry of a certificate or a key the edge warns the operator. The
+// alert PenstockCertificateExpires uses the same time.
 const week = 7 * 24 * time.Hour
 
-// renewedDaily is the longest lifetime of a certificate that is certainly renewed by a program.
-// Workload identities live for an hour to three days.
+// renewedDaily is the longest lifetime at which a certificate is certainly renewed by a program.
+// Workload identities are valid for an hour to three days.
 const renewedDaily = 3 * 24 * time.Hour
 
-// EndsSoon returns how long in advance the edge mentions the expiry of a certificate in a file, or
-// of a key: a week. If the lifetime is three days or less, the edge mentions the
-// expiry once the renewal is overdue.
+// EndsSoon returns how long in advance the edge mentions that a key, or a certificate in a file,
+// expires. This is a week. If the lifetime is three days or less, the edge mentions the expiry once
+// the renewal is overdue.
 func EndsSoon(from, until time.Time) time.Duration {
 	if until.Sub(from) <= renewedDaily {
 		overdue, _ := RenewalOverdue(from, until)
@@ -151,11 +151,11 @@ func EndsSoon(from, until time.Time) time.Duration {
 	return week
 }
 
-// RenewalOverdue returns the remaining times at which a certificate in a file should have been
-// renewed, and at which it must be renewed now. Programs renew when a third of the lifetime is left
-// (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). So a certificate with less
-// than a quarter left was forgotten. Even for long lifetimes, these times are at most a week and a
-// day. The alert PenstockCertificateExpires uses the first of them.
+// RenewalOverdue returns the remaining lifetimes at which the renewal of a certificate in a file is
+// overdue, and at which it is urgent. Programs renew when a third of the lifetime is left
+// (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). A certificate with less than
+// a quarter of its lifetime left was therefore forgotten. For long lifetimes, overdue is limited to
+// a week and urgent to a day. The alert PenstockCertificateExpires uses overdue.
 func RenewalOverdue(from, until time.Time) (overdue, urgent time.Duration) {
 	life := until.Sub(from)
 	return min(week, life/4), min(week/7, life/10)
@@ -303,7 +303,7 @@ func (c *checker) folder(a *ACME) {
 		return
 	}
 	const path = "tls.acme.folder"
-	there := a.Folder // or its nearest existing parent, in which the edge will create the folder
+	there := a.Folder // the folder or its nearest existing parent, in which the edge will create the folder
 	info, err := os.Stat(there)
 	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
 		there = filepath.Dir(there)
@@ -330,8 +330,7 @@ func (c *checker) folder(a *ACME) {
 }
 
 // keptOpen warns if other users of the machine can replace the certificates in a folder or read its
-// private keys. It does not matter if they can list the file names, because the edge writes the
-// files with mode 0600.
+// private keys. They may list the file names, because the edge writes the files with mode 0600.
 func (c *checker) keptOpen(path, folder string) {
 	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // other users cannot open an entry that is unreadable here
 		var info fs.FileInfo

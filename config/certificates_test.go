@@ -75,8 +75,8 @@ func TestCheckCertificates(t *testing.T) {
 	}
 }
 
-// TestCheckAccount expects a warning if the token of an account cannot be read. The warning must be
-// at the upstream that uses the account.
+// TestCheckAccount checks that an unreadable account token causes a warning, positioned at the
+// upstream that uses the account.
 func TestCheckAccount(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
@@ -132,8 +132,8 @@ func TestCheckAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates expects check to report a folder in which the edge cannot store
-// certificates, and to leave no file there.
+// TestFolderOfCertificates checks that a folder in which the edge cannot store certificates is
+// reported, and that the check leaves no file in it.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))
@@ -156,8 +156,8 @@ func TestFolderOfCertificates(t *testing.T) {
 	}
 }
 
-// TestOpenFolderOfCertificates expects a warning if other users can replace certificates or read
-// their keys.
+// TestOpenFolderOfCertificates checks that a folder causes a warning if other users can replace the
+// certificates in it or read their keys.
 func TestOpenFolderOfCertificates(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no modes")
@@ -180,7 +180,7 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, file, []byte("key"))
-		// independent of the umask
+		// set the modes explicitly, independent of the umask
 		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)

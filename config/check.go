@@ -46,21 +46,21 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// oneOf checks that a value belongs to the closed set that the schema has at the path set.
+// oneOf checks that a value belongs to the closed set that words has for the schema path set.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
 	}
 }
 
-// eachOneOf checks that all values of a list belong to a closed set, without repetition.
+// eachOneOf checks that all values in a list belong to a closed set and that none occurs twice.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
 		if c.Full() {
 			return
 		}
 		allowed, again := slices.Contains(words[set], v), slices.Contains(values[:i], v)
-		if allowed && !again { // usual case, without a path
+		if allowed && !again { // usual case: no path needs to be built
 			continue
 		}
 		at := element(path, i)
@@ -71,8 +71,8 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 	}
 }
 
-// didYouMean suggests the most similar candidate. It stops suggesting after a number of calls and
-// then returns "", to limit the time.
+// didYouMean suggests the most similar candidate. To limit the time spent, it returns "" after a
+// certain number of calls.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
 	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
@@ -86,7 +86,7 @@ func (c *checker) number(path string, n, least, most int) {
 	}
 }
 
-// member is a key of a mapping and the number that is its value.
+// member is a key of a mapping and its numeric value.
 type member struct {
 	key string
 	n   int
@@ -139,7 +139,7 @@ func presentable(name string) bool {
 }
 
 // CanBeModelID reports whether name is a valid id of a configured model. A name that contains a
-// star would be a pattern.
+// star is not valid, because it would be a pattern.
 func CanBeModelID(name string) bool {
 	return CanBeAlias(name) && !strings.Contains(name, "*")
 }

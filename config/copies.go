@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Sink is the destination of a hook's copies (after). Only one field is set.
+// Sink is the destination of a hook's copies (Hook.After). Only one field is set.
 type Sink struct{ URL, File, Socket string }
 
 const socketScheme = "unix:"
@@ -50,9 +50,9 @@ func (h *Hook) Copies() string {
 	return what + h.whose() + ", to " + h.Sink().String()
 }
 
-// Retained reports whether a hook copies calls of a key for a model. If key is "" (the client has
-// no key), it reports whether a hook copies calls of any key. template is the id of the entry in
-// keys whose rights an issuer's token has, or "".
+// Retained reports whether a hook copies a key's calls for a model. If key is "" (the client has no
+// key), it reports whether a hook copies calls of any key. For a call made with an issuer's token,
+// template is the id of the entry in keys that defines the token's rights; otherwise it is "".
 func (f *File) Retained(model, key, template string) bool {
 	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
 		return h.After != "" && h.HasModel(model) && (key == "" || h.HasKey(key) || template != "" && h.HasKey(template))
@@ -67,8 +67,8 @@ const (
 
 type copyChecks struct{ hookChecks }
 
-// ofCopies are the settings that only hooks with after have, and ofDecisions those that only hooks
-// with before have.
+// ofCopies are the settings that apply only to hooks with after, and ofDecisions those that apply
+// only to hooks with before.
 var (
 	ofCopies    = []string{"bytes", "memory"}
 	ofDecisions = []string{"on_error", "send"}
@@ -111,7 +111,7 @@ func (c copyChecks) all(at string, i int) {
 	c.sink(at, i)
 }
 
-// whose checks that a hook names the calls to copy. By default, no call is copied.
+// whose checks that a hook specifies which calls to copy. By default, no call is copied.
 func (c copyChecks) whose(path, name string, n int, more string) bool {
 	if n > 0 && c.places.Has(element(path, 0)) { // a null list also has a position, but keeps the default, which is all
 		return true

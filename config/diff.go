@@ -24,14 +24,14 @@ const (
 	Changed ChangeKind = "changed"
 )
 
-// Change is a difference between two files. It contains no values, so it can be logged.
+// Change is a difference between two files. It contains no setting's value, so it can be logged.
 type Change struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
 	RestartOnly bool // a reload keeps the old value and logs a warning
 }
 
-// OfKeys reports whether WithKeys applies the change.
+// OfKeys reports whether the change is one that WithKeys applies.
 func (c Change) OfKeys() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
@@ -50,9 +50,9 @@ func (c Change) String() string {
 	return s
 }
 
-// Diff returns the changes from old to next, ordered by path. Both files are complete, so an
-// explicit default is not a difference. The order of keys, upstreams, models and engines does not
-// matter. A certificate file with the same name and different contents is a change.
+// Diff returns the changes from old to next, ordered by path. Defaults are filled in, so setting a
+// value to its default is not a change. The order of keys, upstreams, models and engines does not
+// matter. If a certificate file has the same name but different contents, that is a change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	old, next = written(old), written(next)
@@ -71,8 +71,8 @@ func Diff(old, next *File) []Change {
 	return d.changes
 }
 
-// Same reports whether next equals f in every value, in the order of lists, and in the contents of
-// the certificate files.
+// Same reports whether next equals f in all values, including the order of lists, and in the
+// contents of the certificate files.
 func (f *File) Same(next *File) bool {
 	a, b := *written(f), *written(next)
 	a.origin, b.origin = nil, nil
@@ -100,8 +100,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of those models of f whose deployments or engines differ in next.
-// A key that may use such an id may reach different engines.
+// ModelsOtherThan returns the ids of f's models whose deployments or engines differ in next. A key
+// that may use one of these ids may reach different engines.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
@@ -121,8 +121,8 @@ func (f *File) ModelsOtherThan(next *File) []string {
 	return out
 }
 
-// serving returns a model's engines. Each is a string of its address and the served name. byName
-// maps names to indices in f.Upstreams.
+// serving returns a string for each engine of a model. It contains the engine's address and the
+// served name. byName maps names to indices in f.Upstreams.
 func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -132,7 +132,7 @@ func (f *File) serving(m *Model, byName map[string]int) []string {
 		}
 		u := &f.Upstreams[at]
 		of := strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " ")
-		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // key tiers depend on the last two
+		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // a key's tiers depend on the last two values
 	}
 	slices.Sort(out)
 	return out
@@ -145,7 +145,7 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 	return f.origin.certificates
 }
 
-// differ collects changes. It builds paths only for values that differ, because most values are
+// differ collects changes. It builds paths only for the values that differ, because most values are
 // equal.
 type differ struct {
 	changes []Change
@@ -241,7 +241,7 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity returns the index of the field that names entries of type t, or -1.
+// identity returns the index of the field that identifies entries of type t, or -1.
 func identity(t reflect.Type) int {
 	var name string
 	switch t {

@@ -58,7 +58,7 @@ models:
 	}
 }
 
-// TestDiffOfCertificates checks that enabling or disabling TLS needs a restart, and that a new
+// TestDiffOfCertificates checks that enabling or disabling TLS needs a restart, but a new
 // certificate does not.
 func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()

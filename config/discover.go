@@ -16,10 +16,10 @@ type Listed struct {
 
 const maxDiscovered = 256
 
-// WithListed returns f with the models that its discover entries publish. listed contains the model
-// lists of the engines, by upstream. The result does not contain the models that f discovered
-// earlier. Names in the file take precedence: model ids, aliases and served names. An adapter is
-// published under its own name with the settings of its base model.
+// WithListed returns f with the models published by its discover entries. listed contains the
+// engines' model lists by upstream. The result omits models that f discovered earlier. Names in the
+// file take precedence: model ids, aliases and served names. An adapter is published under its own
+// name with the settings of its base model.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -65,8 +65,8 @@ func Published(f *File) map[string][]Listed {
 	return out
 }
 
-// Discovered counts an upstream's discovered models. LeftOut counts the models that are omitted
-// because of their names, their number, or names in the file.
+// Discovered counts an upstream's discovered models. LeftOut counts the models omitted because
+// their names are invalid, there are too many, or their names are in the file.
 type Discovered struct {
 	Upstream        string
 	Models, LeftOut int
@@ -111,9 +111,9 @@ type place struct{ upstream, served string }
 
 type publisher struct {
 	out     *File
-	written int            // number of models from the file; discovered models follow
-	served  map[place]int  // index of the model
-	ids     map[string]int // index of the model
+	written int            // number of models from the file, which precede the discovered ones
+	served  map[place]int  // indices of models
+	ids     map[string]int // indices of models
 }
 
 // publish adds a model that an upstream lists. If a discovered model already has that name, publish
@@ -124,7 +124,7 @@ func (p *publisher) publish(d *Discover, l Listed) bool {
 		return false
 	}
 	if base := WithoutVariant(id); base != id && p.named(base) {
-		return false // the model without the suffix also serves the variant, with its deployments and keys
+		return false // the model without the suffix also serves the variant
 	}
 	m := p.model(d, &l)
 	if i, taken := p.ids[id]; taken {
@@ -156,7 +156,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base model determines the tier and the consent
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the tier and the consent come from the base model
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
 	} else if m.Kind == KindChat && p.salted(d.Upstream) {
@@ -174,8 +174,8 @@ func (p *publisher) salted(upstream string) bool {
 	})
 }
 
-// aliasServed reports whether any model in the file has one of the engine's aliases as its served
-// name at the upstream.
+// aliasServed reports whether the file already serves the model at the upstream under one of the
+// engine's aliases.
 func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
 		i, known := p.served[place{upstream, alias}]

@@ -33,7 +33,7 @@ func listedNames(names string) (out []Listed) {
 	return out
 }
 
-// TestDiscover checks which models the engines' lists add to the models in the file.
+// TestDiscover checks which models in the engines' lists are added to those in the file.
 func TestDiscover(t *testing.T) {
 	for _, c := range []struct {
 		name, entries, box, two, gpu string
@@ -145,8 +145,8 @@ func TestDiscoverBound(t *testing.T) {
 	}
 }
 
-// TestDiscoverKeepsKeysApart checks that discovered models separate the prompt caches of keys if
-// other models at the upstream do.
+// TestDiscoverKeepsKeysApart checks that discovered models separate the prompt caches of different
+// keys if other models at the upstream do.
 func TestDiscoverKeepsKeysApart(t *testing.T) {
 	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
 	f, err := Parse("config.yaml", []byte(text))
@@ -162,8 +162,8 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 	}
 }
 
-// TestDiscoveredTiers checks that an adapter has the tier of its base model. The adapter and its
-// base model then overflow alike, and key tiers apply to both.
+// TestDiscoveredTiers checks that an adapter has the tier of its base model. Overflow and key tiers
+// then apply to both in the same way.
 func TestDiscoveredTiers(t *testing.T) {
 	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
@@ -183,8 +183,7 @@ func TestDiscoveredTiers(t *testing.T) {
 	}
 }
 
-// TestDiscoverExternal checks that an upstream may serve only discovered models, even if it is
-// external.
+// TestDiscoverExternal checks that an external upstream may serve only discovered models.
 func TestDiscoverExternal(t *testing.T) {
 	for tiers, warned := range map[string]bool{"[0]": false, "[1]": true} {
 		text := strings.Replace(discovering, `"box/*"]`, `"*"], tiers: `+tiers, 1)
@@ -203,8 +202,8 @@ func TestDiscoverExternal(t *testing.T) {
 }
 
 // TestDiscoveredRights checks the rights of keys while the models in a new file are not active yet.
-// Keys retain the model names that the old and the new file discover alike. They lose names that
-// may now refer to a different entry or address.
+// Keys retain the model names that both files discover in the same way. They lose names that may
+// now refer to a different entry or address.
 func TestDiscoveredRights(t *testing.T) {
 	text := discovering + "  - { upstream: box }\n"
 	parse := func(text string) *File {
@@ -220,7 +219,7 @@ func TestDiscoveredRights(t *testing.T) {
 		strings.Replace(text, "10.0.0.1:1", "10.0.0.9:1", 1):     {"a"},
 		strings.Replace(text, "10.0.0.2:1", "10.0.0.9:1", 1):     nil,
 		strings.Replace(text, "box }\n", "box, kind: chat }", 1): {"a"},
-		// the file now uses the name for another model
+		// the new file uses the name for another model
 		strings.Replace(text, "discover:", "  - { id: a, deployments: [{ upstream: two }] }\ndiscover:", 1): {"a"},
 	} {
 		if got := running.ModelsOtherThan(parse(next)); !slices.Equal(got, want) {

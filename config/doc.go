@@ -4,7 +4,7 @@
 //
 // # The file
 //
-// Only names and references have no default. The following configuration is complete:
+// All settings except names and references have defaults. The following configuration is complete:
 //
 //	keys:
 //	  - id: team-a                              # for logs and limits
@@ -25,21 +25,20 @@
 //
 // # From text to File
 //
-// [Load] reads a file in these steps. [Parse] does the same for a text in memory.
+// [Load] reads a file in these steps. [Parse] does the same for a source in memory.
 //
 //  1. strictyaml.Read parses the text and binds it to the structs by their yaml tags. It resolves
 //     ${VAR}, file: secrets, durations and sizes. It records the line of each value under the
 //     value's path. If a setting existed only in earlier versions, it is ignored and a warning is
 //     reported (retired.go).
-//  2. normalize resolves paths relative to the file's folder, removes the final
-//     slash of URLs and checks that certificates are readable.
+//  2. normalize resolves paths relative to the file's folder, removes the final slash of URLs and
+//     checks that certificates are readable.
 //  3. readKeys reads the keys_file in the same way and appends the keys in it.
-//  4. complete sets defaults that depend on other values, such as a
-//     deployment's served name.
+//  4. complete sets defaults that depend on other values, such as a deployment's served name.
 //
 // [File.Validate] then checks the rules between values. [LoadValid] runs all steps even if reading
-// finds mistakes. One run therefore reports mistakes of every kind. Each mistake has a line and an
-// excerpt of the source, and [Problems] prints them.
+// finds mistakes. A single run therefore reports mistakes of every kind. Each mistake has a line
+// and an excerpt of the source, and [Problems] prints them.
 //
 // # Changes
 //
@@ -47,7 +46,7 @@
 // restart. Package filewatch reports when the contents of files change.
 //
 // [WithListed] returns a File with the models that `discover` publishes from the engines' lists
-// (discover.go). These models are marked as discovered, and [Diff] ignores them.
+// (discover.go). Such models are marked as discovered, and [Diff] ignores them.
 //
 // [Redact] removes the secrets from a file, for example for a bug report. Every setting of type
 // Secret is a secret, so a new setting of this type is removed automatically.
@@ -60,5 +59,5 @@
 //
 // No message contains a secret. An excerpt ends before a secret or a text that may be one. Messages
 // show ${VAR} instead of its value. They never quote a hash, a secret or the user in a URL. A test
-// puts canaries wherever a secret may occur.
+// puts canaries in all places where a secret may occur.
 package config

@@ -19,7 +19,7 @@ import (
 // joined by dots, where `*` matches all elements of an array or object, as in "data.*.owned_by".
 // The empty field is the whole page.
 type Engine struct {
-	// An upstream's `engine` selects the profile by this name.
+	// An upstream's `engine` setting selects the profile by this name.
 	Name string `yaml:"name"`
 	// This is the engine's display name.
 	Title string `yaml:"title"`
@@ -28,13 +28,13 @@ type Engine struct {
 
 	// The edge detects the engine if one of these signs matches.
 	Detect []EngineSign `yaml:"detect"`
-	// The engine usually listens on these ports. Discovery on loopback tries them.
+	// The engine usually listens on these ports. Discovery on loopback scans them.
 	Ports []int `yaml:"ports"`
 	// This page and field contain the engine's version.
 	Version EngineValue `yaml:"version"`
 	// This is how the edge checks the engine's health.
 	Health EngineHealth `yaml:"health"`
-	// The first of these pages lists the engine's models, and the others add details.
+	// The first of these pages lists the engine's models. The other pages add details.
 	Models []EngineModel `yaml:"models"`
 	// This defines how reliable the engine's model list is. listed: the engine serves exactly the
 	// models that it lists. ignored: the engine accepts any model name. open: the list may be
@@ -46,21 +46,20 @@ type Engine struct {
 	// These pages report the engine's load. The edge reads the first one that it can fetch.
 	Load []EngineLoad `yaml:"load"`
 	// These pages report how many requests the engine runs concurrently. The edge uses the first
-	// page that has a match, and adds up all matches on that page.
+	// page that has a match, and adds up all matches on it.
 	Capacity []EngineCapacity `yaml:"capacity"`
 	// The engine runs this many calls concurrently if neither the configuration nor the engine sets
 	// a number.
 	Concurrency int `yaml:"concurrency"`
 	// This page and field contain the number of models that the engine keeps in memory.
 	Residents EngineValue `yaml:"residents"`
-	// This page and field show that the engine is asleep. A sleeping engine answers only such
-	// pages.
+	// This page and field show whether the engine is asleep.
 	Asleep EngineValue `yaml:"asleep"`
 
 	// These are the paths of operations that differ from the usual ones. An empty path means that
-	// the engine lacks the operation. Counting tokens, scoring, classifying, pooling, tokenizing
-	// and realtime sessions have no usual path. An engine supports them only if their paths are set
-	// here.
+	// the engine lacks the operation. There are no usual paths for counting tokens, scoring,
+	// classifying, pooling, tokenizing and realtime sessions. An engine supports these only if
+	// their paths are set here.
 	Paths map[string]string `yaml:"paths"`
 	// The edge closes connections to the engine after they have been idle for this time. It should
 	// be shorter than the engine's idle timeout.
@@ -71,12 +70,12 @@ type Engine struct {
 	// This is how the edge sends a reasoning effort to the engine.
 	Reasoning EngineReasoning `yaml:"reasoning"`
 	// The engine reads these forms of tool_choice. as_sent: all forms. words: only auto, none and
-	// required. If a tool is named, the edge sends only that tool, and required. ignored: no form.
-	// For none, the edge sends no tools.
+	// required. If a tool is named, the edge sends only that tool and the word required. ignored:
+	// the engine ignores tool_choice. For none, the edge sends no tools.
 	ToolChoice string `yaml:"tool_choice"`
-	// The engine reads these forms of response_format. as_sent: all forms. schemas: all forms but
-	// json_object. The edge replaces json_object with a schema for any object. value: only schemas,
-	// which the edge sends in the member value.
+	// The engine reads these forms of response_format. as_sent: all forms. schemas: all forms
+	// except json_object. The edge replaces json_object with a schema for any object. value: only
+	// schemas, which the edge sends in the member value.
 	ResponseFormat string `yaml:"response_format"`
 	// This is how the edge sends a message without content. as_sent: unchanged. empty: with the
 	// content "". empty_without_calls: with the content "" if the message has no tool calls.
@@ -84,18 +83,18 @@ type Engine struct {
 	// This is how the edge sends adjacent messages of the same role. as_sent: unchanged, unless the
 	// engine refuses them. joined: as one message.
 	AdjacentTurns string `yaml:"adjacent_turns"`
-	// The edge adds these members to a request whose last message is the start of the answer.
+	// The edge adds these members to a request whose last message begins the answer.
 	Prefill map[string]any `yaml:"prefill"`
-	// The request member whose value separates cached prompts.
+	// This request member separates cached prompts: prompts with different values share no cache.
 	CacheSalt string `yaml:"cache_salt"`
-	// The engine orders its queue by the request member priority. With lower_first it serves lower
-	// numbers first, with higher_first higher numbers.
+	// The engine orders its queue by the priority member of requests. lower_first: it serves lower
+	// numbers first. higher_first: it serves higher numbers first.
 	Priority string `yaml:"priority"`
 	// The edge refuses requests with these members, because they control the engine. A trailing *
 	// matches any suffix, and outer.inner is a member of the object outer.
 	Refused []string `yaml:"refused"`
-	// These answers have a 5xx status although the client caused the error. The edge does not retry
-	// them or count them against the engine.
+	// These answers have a 5xx status even though the client caused the error. The edge does not
+	// retry them or count them against the engine.
 	ClientFaults []EngineError `yaml:"client_faults"`
 	// These answers mean that the engine is full.
 	Overloads []EngineError `yaml:"overloads"`
@@ -120,7 +119,7 @@ type EngineFlags struct {
 	Priorities string `yaml:"priorities"`
 }
 
-// EngineSign is a sign of an engine on one of its pages. All given conditions must hold.
+// EngineSign is a sign of an engine on one of its pages. All conditions that are set must hold.
 type EngineSign struct {
 	// The edge requests this page.
 	Path string `yaml:"path"`
@@ -128,13 +127,13 @@ type EngineSign struct {
 	Status int `yaml:"status"`
 	// The JSON page must have this field.
 	Field string `yaml:"field"`
-	// One match of the field must have this value.
+	// At least one match of the field must have this value.
 	Equals string `yaml:"equals"`
 	// The page must contain all of these texts.
 	Contains []string `yaml:"contains"`
 }
 
-// EngineValue is a value in a JSON page.
+// EngineValue describes where a JSON page contains a value.
 type EngineValue struct {
 	// The value is on this page of the engine.
 	Path string `yaml:"path"`
@@ -142,14 +141,14 @@ type EngineValue struct {
 	Field string `yaml:"field"`
 }
 
-// EngineCapacity is the number of slots in a JSON page.
+// EngineCapacity describes where a JSON page contains the number of slots.
 type EngineCapacity struct {
 	// The number is on this page of the engine.
 	Path string `yaml:"path"`
 	// The number is in this field of the JSON page.
 	Field string `yaml:"field"`
-	// This field contains the context length of one slot, in tokens. The context of all slots in
-	// total is the size of the engine's prompt cache, unless the load page reports a size.
+	// This field contains the context length of one slot, in tokens. The total context of all slots
+	// is the size of the engine's prompt cache, unless the load page reports a size.
 	SlotTokens string `yaml:"slot_tokens"`
 }
 
@@ -185,18 +184,18 @@ type EngineModel struct {
 	Kind string `yaml:"kind"`
 	// This field contains the base model of an adapter.
 	Parent string `yaml:"parent"`
-	// This field shows whether the model is loaded. If it is, the field is true or "loaded". If a
-	// page lists only loaded models, use the field of the id.
+	// This field shows whether the model is loaded: it is then true or "loaded". If a page lists
+	// only loaded models, use the field that contains the id.
 	Loaded string `yaml:"loaded"`
 }
 
-// EngineLoad describes how to read one page about the engine's work. Metrics are for a page in
-// Prometheus' text format, and fields for a JSON page.
+// EngineLoad describes how to read one page about the engine's work. Use metric names for a page in
+// Prometheus text format, and fields for a JSON page.
 type EngineLoad struct {
-	// The page that reports the load, as JSON or in Prometheus' text format.
+	// This page reports the load, as JSON or in Prometheus text format.
 	Path string `yaml:"path"`
-	// Metrics or fields with the number of running requests. The first that is present counts; its
-	// series or matches are added up, and true counts as 1.
+	// These metrics or fields contain the number of running requests. The edge uses the first one
+	// that is present. It adds up all series or matches, and counts true as 1.
 	Running []string `yaml:"running"`
 	// These metrics or fields contain the number of waiting requests. The edge reads them like
 	// `running`.
@@ -206,7 +205,7 @@ type EngineLoad struct {
 	KVUsage []string `yaml:"kv_usage"`
 	// These counters increase while the engine works. The edge adds up all that are present.
 	Progress []string `yaml:"progress"`
-	// The newest series of this metric shows in its labels which adapters are in use
+	// The labels of this metric's newest series show which adapters are in use
 	// (running_lora_adapters, waiting_lora_adapters) and how many fit (max_lora).
 	Adapters string `yaml:"adapters"`
 	// These metrics or fields contain the number of prompt tokens that fit in the engine's cache.
@@ -216,21 +215,21 @@ type EngineLoad struct {
 
 // EngineReasoning describes how a reasoning effort is sent to the engine, in reasoning_effort.
 type EngineReasoning struct {
-	// Members to add when the effort is none.
+	// The edge adds these members if the effort is none.
 	Off map[string]any `yaml:"off"`
 	// The edge adds these members for every other effort.
 	On map[string]any `yaml:"on"`
 	// The engine accepts these efforts, which may be none, minimal, low, medium, high, xhigh and
-	// max. The edge sends the nearest one. If none is not in the list, the edge sends only the
-	// members of `off` for it. The default is none, low, medium, high and xhigh.
+	// max. The edge sends the nearest one. If the list does not contain none, the edge sends only
+	// the members of `off` for that effort. The default is none, low, medium, high and xhigh.
 	Words []string `yaml:"words"`
 	// The engine reads the reasoning of earlier turns from this member of an assistant message:
 	// reasoning_content or reasoning. With none, it does not read that reasoning.
 	History string `yaml:"history"`
 }
 
-// EngineError matches an answer by its status and, optionally, by the type of the error or a text
-// in its message. It can also require that the error has neither.
+// EngineError matches an answer by its status and, optionally, by the error's type or a text in its
+// message. It can also require that the error has neither type nor message.
 type EngineError struct {
 	// The answer has this HTTP status.
 	Status int `yaml:"status"`
@@ -307,8 +306,8 @@ const (
 	// QuirkContinuousUsage: with stream_options.continuous_usage_stats, every chunk of a stream
 	// contains the usage.
 	QuirkContinuousUsage = "continuous_usage"
-	// QuirkOwnHost: the engine checks the Host header, so with `resolve` the edge sends the dialled
-	// address instead of the name.
+	// QuirkOwnHost: the engine checks the Host header. If `resolve` is set, the edge therefore
+	// sends the dialled address instead of the name.
 	QuirkOwnHost = "own_host"
 	// QuirkLoadsOnDemand: the first request for a listed model loads the model.
 	QuirkLoadsOnDemand = "loads_on_demand"
@@ -321,8 +320,8 @@ const (
 	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so the edge
 	// sends messages with this role as system.
 	QuirkDeveloperAsSystem = "developer_as_system"
-	// QuirkTokenTimings: with timings_per_token, every chunk contains timings with the counts so
-	// far.
+	// QuirkTokenTimings: with timings_per_token, every chunk contains timings and the token counts
+	// so far.
 	QuirkTokenTimings = "token_timings"
 	// QuirkContinuesAnswers: the engine continues a final assistant message without a special
 	// request member.
@@ -330,8 +329,8 @@ const (
 	// QuirkBuffersCalls: the engine sends a tool call only when the call is complete, which may
 	// take minutes.
 	QuirkBuffersCalls = "buffers_calls"
-	// QuirkRanksTexts: the engine's rerank reads texts and return_text instead of documents and
-	// return_documents.
+	// QuirkRanksTexts: rerank requests to the engine contain texts and return_text instead of
+	// documents and return_documents.
 	QuirkRanksTexts = "ranks_texts"
 	// QuirkTranscriptionEvents: realtime sessions use vLLM's events (transcription.delta,
 	// transcription.done) and 16 kHz audio, both of which differ from OpenAI's.
@@ -370,8 +369,8 @@ var SomeEngines = []EngineEndpoint{
 	{"/v1/realtime", OpRealtime, OpRealtime},
 }
 
-// Over returns e with members that are missing in e taken from base. Paths are merged individually.
-// A list is missing only if it is nil. An empty list therefore removes the inherited one.
+// Over returns e, with missing members taken from base. Paths are merged individually. A list is
+// missing only if it is nil, so an empty list removes the inherited one.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -484,8 +483,8 @@ func (c *engineCheck) value(at string, v EngineValue) {
 	c.path(at+".path", v.Path, v.Field != "")
 }
 
-// oneOf checks that a value belongs to a closed set. An empty value is valid, because it is
-// inherited.
+// oneOf checks that a value belongs to a closed set. An empty value is valid, because it means that
+// the value is inherited.
 func (c *engineCheck) oneOf(at, word string, words ...string) {
 	c.need(word == "" || slices.Contains(words, word),
 		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))

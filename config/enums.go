@@ -58,7 +58,7 @@ func HasClasses(f *File) bool {
 		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
 }
 
-// RankOf returns the position of a class in the order of classes, or 0 if the class is unknown.
+// RankOf returns the position of a class in the file's order, or 0 if the class is unknown.
 func RankOf(f *File, class string) int {
 	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
 }
@@ -88,7 +88,8 @@ var kinds = []string{
 	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
 }
 
-// words maps schema paths to closed sets of values. Validation and the JSON Schema use it.
+// words maps schema paths to closed sets of values. It is used for validation and for the JSON
+// Schema.
 var words = map[string][]string{
 	"auth":              {AuthNone},
 	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},

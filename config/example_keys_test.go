@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestExampleKeysAreNobodys checks that the keys in the example give no access, because operators
-// copy the example.
+// TestExampleKeysAreNobodys checks that the key hashes in the example belong to no real key,
+// because operators copy the example.
 func TestExampleKeysAreNobodys(t *testing.T) {
 	words := []string{"", "key", "secret", "password", "example", "changeme", "penstock", "team", "a", "b", "c", "admin", "sk", "foo", "bar", "hello"}
 	words = append(words, "test", "test-key", "api-key", "team-a", "team-b")
@@ -39,7 +39,7 @@ func TestExampleKeysAreNobodys(t *testing.T) {
 			t.Errorf("the example has the hash of %q: an operator who keeps that line has opened the edge", word)
 		}
 	}
-	if hashes != 4 { // one is the hash of a certificate's public key
+	if hashes != 4 { // one of them is the hash of a certificate's public key
 		t.Errorf("%d hashes in the example, 4 are known", hashes)
 	}
 }

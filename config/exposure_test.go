@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckOpen checks that CheckOpen judges the address of the open port instead of the address in
+// TestCheckOpen checks that CheckOpen considers the addresses of the open ports instead of those in
 // the file.
 func TestCheckOpen(t *testing.T) {
 	const open = "auth: none\n" // with loopback addresses, which Validate accepts

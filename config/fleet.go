@@ -11,10 +11,10 @@ import (
 // Fleet describes the edges that serve the same keys and engines. If there is no store, they share
 // no state, and each edge uses an equal part of the key limits and of the engines' slots.
 type Fleet struct {
-	// This many edges serve the same keys and engines. If there is no store, each edge uses only
-	// its part of the limits and slots. The default is one edge or, if fleet.store is set, the
-	// number of edges that register in the store. Until an edge has read that number, it uses half
-	// of each limit and half of the slots.
+	// This many edges serve the same keys and engines. Without a store, each edge uses only its
+	// part of the limits and slots. The default is one edge or, if fleet.store is set, the number
+	// of edges that register in the store. Until an edge has read that number, it uses half of each
+	// limit and half of the slots.
 	Edges int `yaml:"edges"`
 	// The edges share limits and slots through this store.
 	Store FleetStore `yaml:"store"`
@@ -24,8 +24,8 @@ type Fleet struct {
 	// The store contains more keys, in addition to those in this file.
 	Keys FleetKeys `yaml:"keys"`
 
-	// The edges sign drains and their membership with these secrets. They sign with the first one,
-	// and accept signatures by any of them. The default is fleet.keys.secrets.
+	// The edges use these secrets to sign drains and their membership. They sign with the first
+	// one, and accept signatures by any of them. The default is fleet.keys.secrets.
 	Secrets []Secret `yaml:"secrets"`
 }
 
@@ -40,12 +40,12 @@ func (f *Fleet) SigningSecrets() []Secret {
 // FleetKeys configures the keys in the store.
 type FleetKeys struct {
 	// These secrets sign the keys in the store. The edges sign with the first one, and accept
-	// signatures by any of them. If there is a secret, `penstock key new --store` creates keys, and
-	// `penstock key revoke` revokes them at all edges within a second. If there is none, the store
+	// signatures by any of them. With a secret, `penstock key new --store` creates keys, and
+	// `penstock key revoke` revokes them at all edges within a second. Without a secret, the store
 	// contains no keys.
 	Secrets []Secret `yaml:"secrets"`
 	// This setting decides whether an edge can start while the store is unreachable. required: the
-	// store must be reachable. cached: an earlier copy of the keys also suffices.
+	// store must be reachable. cached: an earlier copy of the keys is enough.
 	Store string `yaml:"store"`
 	// The edge stores its copy of the keys in this file.
 	Cache string `yaml:"cache"`
@@ -54,7 +54,7 @@ type FleetKeys struct {
 // Values of FleetKeys.Store.
 const (
 	KeysRequired = "required" // the store must be reachable
-	KeysCached   = "cached"   // the store or a copy
+	KeysCached   = "cached"   // a copy of the keys is enough
 )
 
 // Enabled reports whether the store contains keys.
@@ -62,20 +62,20 @@ func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
 // KeyError is a mistake in one key entry.
 type KeyError struct {
-	Field   string // for example limits.concurrency; empty: the whole entry
+	Field   string // for example limits.concurrency; empty for the whole entry
 	Message string
 }
 
 func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
 
-// ReadKey reads one entry of a keys_file from JSON. It accepts any class and group, and
-// File.CheckKey checks them against a configuration. The error is a *KeyError that contains no part
-// of the entry.
+// ReadKey reads one entry of a keys_file from JSON. It accepts any class and group; use
+// File.CheckKey to check them against a configuration. The error is a *KeyError that contains no
+// part of the entry.
 func ReadKey(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
 		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
-	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // would refer to the edge's secrets
+	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // the entry could refer to the edge's secrets
 		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
 	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
@@ -119,13 +119,14 @@ func (f *File) CheckKey(k Key) Problems {
 	return problems
 }
 
-// FleetStore is the Valkey, or Redis 7.0 or later, through which the edges share key limits.
+// FleetStore configures the Valkey, or Redis 7.0 or later, through which the edges share key
+// limits.
 type FleetStore struct {
 	// This is the URL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
-	// omit the URL, because they report the store's address. If the certificates of all stores have
-	// the same host name, set rediss:// with that name.
+	// omit the URL, because they report the store's address. If all stores' certificates are valid
+	// for the same host name, set rediss:// with that name.
 	URL string `yaml:"url"`
-	// The edge logs in as this user. If it is empty, the edge logs in as the default user.
+	// The edge logs in as this user. If this is empty, the edge logs in as the default user.
 	User string `yaml:"user"`
 	// This is the password of the user.
 	Password Secret `yaml:"password"`
@@ -135,9 +136,9 @@ type FleetStore struct {
 	TLS UpstreamTLS `yaml:"tls"`
 	// Set this to true if the store is a cluster.
 	Cluster bool `yaml:"cluster"`
-	// These sentinels report the store's address and replace the URL.
+	// These sentinels report the store's address and are used instead of the URL.
 	Sentinel FleetSentinel `yaml:"sentinel"`
-	// All keys of the edges in the store start with this prefix.
+	// All Redis keys of the edges start with this prefix.
 	Prefix string `yaml:"prefix"`
 	// A call waits at most this long for the store.
 	Timeout Duration `yaml:"timeout"`
@@ -170,12 +171,11 @@ const (
 	LostClosed = "closed"
 )
 
-// UnknownEdges is the number of edges that is assumed if neither the configuration nor the store
-// has set it. A fleet has at least two.
+// UnknownEdges is the number of edges assumed until it is known from the configuration or the
+// store. A fleet has at least two.
 const UnknownEdges = 2
 
-// Parts returns the number of parts into which shared limits and slots are divided if there is no
-// store.
+// Parts returns the number of edges among which limits and slots are divided if there is no store.
 func (f *Fleet) Parts() int {
 	switch {
 	case f.Edges > 0:
@@ -186,9 +186,10 @@ func (f *Fleet) Parts() int {
 	return 1
 }
 
-// ShareOf returns one edge's part of a number that a fleet divides. It rounds down, so that the sum
-// of the parts does not exceed n. The part is at least 1, because an edge with 0 would serve no
-// calls. If n is 0 (no limit), ShareOf returns 0. If there are fewer than two edges, it returns n.
+// ShareOf returns one edge's part of n, which the edges divide among themselves. It rounds down, so
+// that the sum of the parts does not exceed n. The part is at least 1, because an edge with 0 would
+// serve no calls. If n is 0 (no limit), ShareOf returns 0. If there are fewer than two edges, it
+// returns n.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -210,7 +211,7 @@ func (k *Key) Share() KeyLimits {
 	}
 }
 
-// fleet checks the fleet settings, and warns about numbers that are too small to be divided.
+// fleet checks the fleet settings, and warns about limits and slots that are too few to be divided.
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
@@ -232,13 +233,13 @@ func (c processChecks) fleet() {
 	}
 	for i := range c.file.Keys {
 		if f.Shared() {
-			break // shared, not divided
+			break // the edges share the limits through the store
 		}
 		c.indivisibleLimits(element("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
 	}
 	for i := range c.file.Groups {
 		if f.Shared() {
-			break // shared, not divided
+			break // the edges share the limits through the store
 		}
 		its := c.file.Groups[i].AsKey()
 		c.indivisibleLimits(element("groups", i)+".limits", edges, &its.Limits)
@@ -340,7 +341,7 @@ func (c processChecks) storeKeys(f *Fleet) {
 	}
 }
 
-// maxEdges is far above the size of any real fleet. A larger number is a typing error.
+// maxEdges is far above the size of any real fleet. A larger number is probably a typing error.
 const maxEdges = 1000
 
 func (c processChecks) indivisible(path string, edges int, numbers ...member) {

@@ -92,7 +92,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	}
 }
 
-// TestStoreKeys checks the requirements for keys in the store, and for a single entry.
+// TestStoreKeys checks the requirements for storing keys in the store, and for a single entry.
 func TestStoreKeys(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for keys, want := range map[string]string{
@@ -103,7 +103,7 @@ func TestStoreKeys(t *testing.T) {
 		"{ secrets: [" + secret + "], cache: copy }":                "fleet.keys.cache",
 		"{ secrets: [" + secret + "], store: other }":               "fleet.keys.store",
 		"{ store: cached, cache: copy }":                            "fleet.keys.secrets",
-		"{ secrets: [" + secret + "] } }\n#":                        "fleet.keys", // without a store
+		"{ secrets: [" + secret + "] } }\n#":                        "fleet.keys", // fleet.keys without a store
 	} {
 		store := "store: { url: \"redis://h\" }, "
 		if want == "fleet.keys" {
@@ -132,11 +132,11 @@ func TestStoreKeys(t *testing.T) {
 }
 
 // TestFleetSecrets checks that edges sign their messages with fleet.secrets or, if these are not
-// set, with the secrets of the keys. A store without any secrets causes a warning.
+// set, with fleet.keys.secrets. A store without any secrets causes a warning.
 func TestFleetSecrets(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for fleet, want := range map[string]struct {
-		text  string // text of the problem; empty: none
+		text  string // text of the problem, or empty
 		signs int
 	}{
 		`{ edges: 2, store: { url: "redis://h" }, secrets: [` + secret + `, ` + secret + `2] }`:                     {"", 2},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tagPrefix is the prefix of a group of upstreams with a tag, such as tag:h100.
+// tagPrefix begins the name of a group that contains all upstreams with a tag, such as tag:h100.
 const tagPrefix = "tag:"
 
 // InGroup reports whether an upstream belongs to a group. The group gpu-* contains all upstreams
@@ -28,11 +28,11 @@ type target struct{ upstream, served string }
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
 // withoutGroups replaces each group (see InGroup) with its upstreams, except those that the list
-// names directly. The first upstream takes the position of the group's entry and the others are
-// appended, so that entries keep their positions in the file. An empty group stays in the list.
+// names directly. The first upstream replaces the group's entry and the others are appended, so
+// that entries keep their positions in the file. An empty group stays in the list.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
-		return slices.Clone(written) // usual case; a file may have a thousand lists
+		return slices.Clone(written) // usual case, which must be fast because a file may have a thousand lists
 	}
 	named := map[string]bool{}
 	for i := range upstreams {
@@ -57,7 +57,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 			d.Upstream = upstreams[j].Name
 			switch {
 			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
-			case targets[d.target()]: // an earlier group also contains it
+			case targets[d.target()]: // an earlier group already contains it
 			case first:
 				all[i], first, targets[d.target()] = d, false, true
 			default:
@@ -68,7 +68,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	return append(all, more...)
 }
 
-// Tagged is a tag and the upstreams that have it.
+// Tagged is a tag and the upstreams with that tag.
 type Tagged struct {
 	Tag       string
 	Upstreams []string

@@ -17,10 +17,11 @@ import (
 type Hook struct {
 	// The hook has this name in metrics and the log.
 	Name string `yaml:"name"`
-	// The URL that is asked, by one POST, before a call waits for an engine: http or https, or for a
-	// service at a Unix socket unix:/PATH, or unix:/PATH:/BASE with the path that is asked.
+	// The edge sends a POST to this URL before a call waits for an engine, and the hook decides
+	// about the call. The value is an http or https URL. For a service on a Unix socket, use
+	// unix:/PATH, or unix:/PATH:/BASE, where /BASE is the path of the request.
 	Before string `yaml:"before"`
-	// Use this instead of before. Once the call has ended, the edge sends a copy of it here. The
+	// Use this instead of before. Once a call has ended, the edge sends a copy of it here. The
 	// value is an http or https URL, the path of a file, or a stream socket as unix:PATH. Each copy
 	// is a line of JSON with the request and the answer. The hook must also set models and keys,
 	// because by default no call is copied.
@@ -40,13 +41,13 @@ type Hook struct {
 	// The hook decides about calls for these models. A trailing * matches any suffix.
 	Models []string `yaml:"models"`
 	// The hook decides about calls of the keys with these ids. A trailing * matches any suffix. The
-	// id of an entry that issuers' tokens use includes all callers with those tokens.
+	// id of an entry that issuers' tokens use applies to all callers with such tokens.
 	Keys []string `yaml:"keys"`
-	// If after is set, the edge copies at most this many bytes of a request, and of an answer. It
-	// truncates longer ones and marks them as truncated.
+	// If after is set, the edge copies at most this many bytes of a request, and the same of an
+	// answer. It marks truncated requests and answers.
 	Bytes Bytes `yaml:"bytes"`
-	// If after is set, copies that the sink has not accepted yet use at most this much memory. When
-	// this memory is used up, calls are not copied.
+	// If after is set, copies that the sink has not accepted yet use at most this much memory.
+	// While this memory is used up, the edge copies no calls.
 	Memory Bytes `yaml:"memory"`
 }
 
@@ -62,14 +63,15 @@ const (
 	HookBody = "body"
 )
 
-// MaxHooks is the maximum number of hooks, because their times add up.
+// MaxHooks is the maximum number of hooks. It is small because the hooks of a call run one after
+// another.
 const MaxHooks = 16
 
 const longestHook = 60 * time.Second
 
 // SetDefaults sets the defaults of an entry in hooks before it is read. By default, a hook decides
 // about all calls, does not see their prompts, and refuses calls if it fails. If after is set,
-// models and keys have no default (copyChecks).
+// models and keys must be set explicitly (copyChecks).
 func (h *Hook) SetDefaults() {
 	*h = Hook{
 		Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"},
@@ -84,8 +86,8 @@ func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
 // key, at an edge that requires no keys.
 func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
 
-// Concerns reports whether the hook is for a key's calls for a model. template is the template of a
-// key that an issuer's token stands for; it is empty for other keys.
+// Concerns reports whether the hook applies to a key's calls for a model. For a call made with a
+// token, template is the template that defines the token's rights; otherwise it is empty.
 func (h *Hook) Concerns(model, key, template string) bool {
 	return h.HasModel(model) && (h.HasKey(key) || template != "" && h.HasKey(template))
 }
@@ -106,7 +108,7 @@ func (h *Hook) ReadsPrompts() string {
 	return "all prompts"
 }
 
-// whose describes to which calls the hook applies. It returns "" for all calls.
+// whose describes the calls to which the hook applies. It returns "" if these are all calls.
 func (h *Hook) whose() (of string) {
 	if !slices.Contains(h.Keys, "*") {
 		of += " of the keys " + strings.Join(h.Keys, ", ")
@@ -199,8 +201,8 @@ func (c hookChecks) models(path string, h *Hook) {
 	}
 }
 
-// keys checks the keys of a hook. The file does not contain keys that are made at run time, or
-// callers with issuers' tokens.
+// keys checks the keys of a hook. Keys that are made at run time, and callers with issuers' tokens,
+// are not in the file.
 func (c hookChecks) keys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0 && h.After == "":

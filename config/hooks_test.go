@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// TestHookMatches checks which keys' calls a hook decides about, and what the check command prints
+// TestHookMatches checks about which keys' calls a hook decides, and what the check command prints
 // about prompts.
 func TestHookMatches(t *testing.T) {
 	for _, c := range []struct {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHostedWarning expects a warning about an OpenAI API at a public address if it is not marked
-// as external. An in-house engine must cause no warning.
+// TestHostedWarning checks that an OpenAI API at a public address that is not marked as external
+// causes a warning. An in-house engine must cause no warning.
 func TestHostedWarning(t *testing.T) {
 	for _, c := range []struct {
 		url, more string

@@ -28,9 +28,9 @@ func aliased(value string, n int) string {
 	return text + "keys: *d\n"
 }
 
-// TestHostileFiles checks that reading an invalid file takes little more memory and output than the
-// size of the file. This matters because an edge rereads its keys_file after every change while
-// calls run.
+// TestHostileFiles checks that reading an invalid file needs little more memory than the file's
+// size, and produces little more output. This matters because an edge rereads its keys_file after
+// every change while calls run.
 func TestHostileFiles(t *testing.T) {
 	const size = 120 << 10
 	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }

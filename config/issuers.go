@@ -27,7 +27,7 @@ type Issuer struct {
 }
 
 // IssuerClaims defines the meaning of a token's claims. A dot selects a claim within another claim,
-// as in realm_access.roles. A claim whose full name equals the text, including the dots, takes
+// as in realm_access.roles. A claim whose full name equals the text, including its dots, takes
 // precedence, as in https://example.com/roles.
 type IssuerClaims struct {
 	// This claim identifies the caller for limits and usage. A dot selects a claim within another

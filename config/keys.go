@@ -16,7 +16,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Key is an API key, of which the file contains only the hash.
+// Key is an API key. The file contains only its hash.
 type Key struct {
 	// The key has this name in logs, metrics and pages.
 	ID string `yaml:"id"`
@@ -39,10 +39,10 @@ type Key struct {
 	// keys, in addition to the limits of each key. By default the key belongs to no group.
 	Group string `yaml:"group"`
 	// If a model's prompt_cache is per_key, keys with the same cache group share their cached
-	// prompts. By default a key shares with no other key.
+	// prompts. By default, a key does not share cached prompts.
 	CacheGroup string `yaml:"cache_group"`
 	// Calls of the key may go to deployments of these tiers. The default is all tiers without
-	// external upstreams, because prompts leave the premises only by consent.
+	// external upstreams, because prompts may leave the premises only with consent.
 	Tiers []int `yaml:"tiers"`
 	// Calls of the key belong to this class (`classes`). The default is the first class.
 	Class string `yaml:"class"`
@@ -51,14 +51,14 @@ type Key struct {
 	Weight int `yaml:"weight"`
 	// The edge accepts this client certificate instead of the key. The key then needs no hash.
 	Certificate KeyCertificate `yaml:"certificate"`
-	Edges       int            `yaml:"-"` // edges that share the limits (Fleet.Edges)
+	Edges       int            `yaml:"-"` // number of edges that share the limits (Fleet.Edges)
 }
 
 // MaxKeyWeight is the maximum weight of a key.
 const MaxKeyWeight = 1000
 
-// Class is a class of calls. Its calls wait behind calls of earlier classes, and those calls may
-// evict them from the queue.
+// Class is a class of calls. Its calls wait behind calls of earlier classes, which may evict them
+// from the queue.
 type Class struct {
 	// The class has this name in keys and metrics.
 	Name string `yaml:"name"`
@@ -83,10 +83,10 @@ type KeyCertificate struct {
 // Set reports whether a certificate is configured.
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
-// canonical converts the name to the form in which names are compared: lower case, except after the
-// host of a URI. The format determines the kind of the name. It is an IP address if it parses as
-// one. Otherwise it is a URI if it contains a colon, a mail address if it contains an @, and else a
-// DNS name.
+// canonical converts the name to the form in which names are compared: lower case, except for the
+// part of a URI after the host. The kind of a name depends on its format. It is an IP address if it
+// parses as one. Otherwise it is a URI if it contains a colon, a mail address if it contains an @,
+// and else a DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
@@ -153,9 +153,11 @@ type KeyLimits struct {
 	// The key may spend this much per month (UTC), in the currency of the models' pricing.
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 
-	// JSON bodies of the key's calls may have this size, if it is smaller than limits.request_body.
+	// JSON bodies of the key's calls may have at most this size, if it is smaller than
+	// limits.request_body.
 	RequestBody Bytes `yaml:"request_body"`
-	// Uploads of the key's calls may have this size, if it is smaller than limits.upload_body.
+	// Uploads of the key's calls may have at most this size, if it is smaller than
+	// limits.upload_body.
 	UploadBody Bytes `yaml:"upload_body"`
 }
 
@@ -166,7 +168,7 @@ type Group struct {
 	// These limits apply to the sum of all keys in the group, in addition to the limits of each
 	// key. A limit of 0, the default, is no limit.
 	Limits GroupLimits `yaml:"limits"`
-	Edges  int         `yaml:"-"` // edges that share the limits (Fleet.Edges)
+	Edges  int         `yaml:"-"` // number of edges that share the limits (Fleet.Edges)
 }
 
 // GroupLimits are the limits for the sum of all keys in a group. Zero means no limit.
@@ -268,7 +270,8 @@ func (f *File) readKeys() Problems {
 	return problems
 }
 
-// openToOthers warns if users other than the owner and the group can read a file with keys.
+// openToOthers warns if users other than the owner and the group can read a file that contains
+// keys.
 func openToOthers(path string, info os.FileInfo) Problems {
 	if !strictyaml.TooOpen(info) {
 		return nil
@@ -279,13 +282,13 @@ func openToOthers(path string, info os.FileInfo) Problems {
 	}}
 }
 
-// keysLine matches the line that starts a block list of keys. An empty list may follow on the same
-// line.
+// keysLine matches the line that starts a block list of keys. The line may also contain an empty
+// list.
 var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey appends a key to the keys in a keys_file or a configuration, and returns the new text.
-// lines are the lines of the new key, which start with " - ". All other lines stay unchanged. An
-// empty src becomes a keys_file.
+// lines contains the lines of the new key, and starts with " - ". All other lines stay unchanged.
+// An empty src becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
 	content := func(line string) bool {

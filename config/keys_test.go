@@ -41,7 +41,7 @@ func TestAppendKey(t *testing.T) {
 	}
 }
 
-// FuzzAppendKey checks that AppendKey either refuses a file or preserves all of its content.
+// FuzzAppendKey checks that AppendKey either rejects a file or preserves all of its content.
 func FuzzAppendKey(f *testing.F) {
 	for _, src := range []string{"", "keys: []", "keys:\n- id: a\n", "- id: a\n# x", "keys:\n\n#\n  - {id: a}\nlisten: x", "\n\n", "keys:\n  -\n    id: a", "a: |\n keys:\nkeys:\n"} {
 		f.Add(src)

@@ -31,9 +31,9 @@ type LedgerSink struct {
 	Token Secret `yaml:"token"`
 }
 
-// EndUsers configures how usage is counted by the end users of the keys' applications. An end user
-// is identified by a keyed hash of the name that the application sends. If no secret is set, the
-// edge does not read that name.
+// EndUsers configures how usage is counted by end user of the applications that use the keys. An
+// end user is identified by a keyed hash of the name that the application sends. If no secret is
+// set, the edge does not read that name.
 type EndUsers struct {
 	// This is the secret of the keyed hash. If the secret changes, every end user gets a different
 	// hash.

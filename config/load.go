@@ -20,11 +20,11 @@ type Problem = strictyaml.Problem
 // Problems are all mistakes that one run has found.
 type Problems = strictyaml.Problems
 
-// origin describes the sources of a File.
+// origin describes where a File was read from.
 type origin struct {
 	places *strictyaml.Places
-	notes  Problems // warnings from reading the file, which Validate also returns
-	files  []string // files that were read or that the configuration names
+	notes  Problems // warnings from reading the file; Validate returns them too
+	files  []string // files that were read, or that the configuration names
 
 	certificates map[string][sha256.Size]byte // hashes of certificate files, by path in a Change
 
@@ -65,8 +65,8 @@ func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	return valid(f, problems, k, more)
 }
 
-// LoadAgain is like LoadValid, but for a reload. The file must be a regular file. A pipe is allowed
-// at the start, but could block a reload forever.
+// LoadAgain is like LoadValid, but for a reload. The file must be a regular file. A start may read
+// a pipe, but in a reload a pipe could block forever.
 func LoadAgain(path string, k Known) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
 	return valid(f, problems, k, nil)
@@ -88,9 +88,9 @@ func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problem
 	return valid(f, problems, k, more)
 }
 
-// Decode binds a YAML document to *into, which is a struct, as strictly as Load. It is for packages
-// that use types of this package in other files. It resolves environment variables. The error is of
-// type Problems.
+// Decode binds a YAML document to the struct *into, as strictly as Load. It is for packages that
+// use types of this package in other files. It resolves environment variables. The error is of type
+// Problems.
 func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
@@ -165,7 +165,7 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 }
 
 // parse returns a File if the source is valid YAML. A value that could not be read keeps its
-// default. Validate can then find other mistakes.
+// default, so that Validate can find other mistakes.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{
@@ -188,7 +188,7 @@ func parse(name string, src []byte) (*File, Problems) {
 	return f, problems
 }
 
-// Digest returns a short hash of the file and the keys_file. The edges of a fleet use it to compare
+// Digest returns a short hash of the file and the keys_file. A fleet's edges use it to compare
 // their configurations. It returns "" if f was not read from a text.
 func (f *File) Digest() string {
 	if f.origin == nil {

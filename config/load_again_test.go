@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLoadAgainWaitsForNoPipe checks that a reload refuses a pipe instead of the file, because the
-// pipe would block every later reload.
+// TestLoadAgainWaitsForNoPipe checks that a reload rejects a pipe, because reading it could block
+// every later reload.
 func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := syscall.Mkfifo("config.yaml", 0o600); err != nil {

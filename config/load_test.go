@@ -127,7 +127,7 @@ models:
 
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("CFG_HOST", "h: [x") // would change the structure if it were inserted before parsing
+	t.Setenv("CFG_HOST", "h: [x") // the value would change the structure if it were inserted before parsing
 	t.Setenv("CFG_KEY", "from-env")
 	t.Setenv("CFG_FILE", "file:etc/secret")
 	t.Setenv("CFG_DIR", "secrets")
@@ -188,8 +188,7 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
-// TestProblemsAreTheError checks the properties of the errors of Load and Parse on which callers
-// rely.
+// TestProblemsAreTheError checks the properties of Load's and Parse's errors on which callers rely.
 func TestProblemsAreTheError(t *testing.T) {
 	f, err := Parse("c.yaml", []byte("listen: [\nlog: 1\n"))
 	ps, ok := errors.AsType[Problems](err)
@@ -363,7 +362,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		// Parse reads secrets and other files that the source names. Their content on this machine
-		// does not matter here. Their content on this machine does not matter here.
+		// does not matter.
 		file, err := Parse("fuzz.yaml", src)
 		if err == nil {
 			if file == nil {

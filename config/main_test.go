@@ -8,7 +8,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// bundled replaces the engine profiles, which are in another package.
+// bundled replaces the bundled engine profiles, which are in another package.
 var bundled = Known{Engines: []string{
 	"vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio", "whisper", "speaches", "kokoro", "openai", "sim",
 }, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}, Salting: []string{"vllm", "sglang", "trtllm"}, Fixed: []string{"vllm", "sglang", "tgi"}}

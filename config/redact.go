@@ -11,11 +11,12 @@ import (
 
 // Redacted is a configuration without secrets.
 type Redacted struct {
-	Text []byte // nil: the file is not YAML, so its secrets are unknown
+	Text []byte // nil if the file is not YAML, because its secrets are then unknown
 	Keys []byte // the redacted keys_file, or nil
-	// Secrets contains the removed texts, and the contents of secret variables and files.
+	// Secrets contains the removed texts, and the contents of variables and files that contain
+	// secrets.
 	Secrets []string
-	Admin   Admin // from the file, if the file can be read
+	Admin   Admin // read from the file, if possible
 }
 
 // Redact reads the file at path and removes
@@ -76,16 +77,16 @@ func secretsIn(v reflect.Value) (all []string) {
 	return all
 }
 
-// hiddenTexts are settings that are removed although they are not of type Secret: names of persons,
-// and key hashes. pathsOfURLs are the URLs whose path may contain a secret, as in the webhooks of
-// many services.
+// hiddenTexts are settings that are removed even though they are not of type Secret: names of
+// persons, and key hashes. pathsOfURLs are settings with URLs whose path may contain a secret, as
+// many services' webhooks do.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
 )
 
-// credentials matches words that look like a credential: a known prefix of a service's keys, a
-// UUID, or a word of at least 24 letters and digits. Model names and host names do not match.
+// credentials matches words that look like a credential: a word that starts like a service's keys,
+// a UUID, or a word of at least 24 letters and digits. Model names and host names do not match.
 var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
 	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
@@ -97,7 +98,7 @@ var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 
 func misplaced(text string) (words []string) {
 	for _, w := range credentials.FindAllString(text, -1) {
-		if strings.ContainsAny(w, "0123456789") { // a word without digits is a long name
+		if strings.ContainsAny(w, "0123456789") { // a word without digits is just a long name
 			words = append(words, w)
 		}
 	}
@@ -114,7 +115,7 @@ func shownText(path, text string) string {
 	return text
 }
 
-// shownPlace returns the part of a text that may be shown, depending on the path of the setting.
+// shownPlace returns the part of a text that may be shown, depending on the setting's path.
 func shownPlace(path, text string) string {
 	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
@@ -135,7 +136,7 @@ func shownPlace(path, text string) string {
 	address, more := rest[:end], ""
 	if end < len(rest) {
 		more = "?" + strictyaml.Removed
-		if strings.Contains(rest[end:], "@") { // a password may contain any character that ends an address
+		if strings.Contains(rest[end:], "@") { // a password may contain characters that end an address
 			return scheme + strictyaml.Removed
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// planted is a configuration with a canary at every setting of the schema.
+// planted is a configuration with a canary in every setting of the schema.
 type planted struct {
 	n       int
-	secrets []string // writeOnly paths
-	texts   []string // other paths that accept any text
+	secrets []string // canaries at writeOnly paths
+	texts   []string // canaries at other paths that accept any text
 }
 
 func (p *planted) canary(what string) string {
@@ -83,7 +83,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 			t.Errorf("the schema does not call %s a secret", path)
 		}
 	}
-	for n := range p.n { // no canary of a secret may appear elsewhere
+	for n := range p.n { // no secret's canary may appear in another setting
 		if secret := fmt.Sprintf("CANARY-secret-%d", n+1); strings.Contains(text, secret+" ") && !slices.ContainsFunc(r.Secrets, func(s string) bool { return strings.Contains(s, secret) }) {
 			t.Errorf("%s is not among the secrets", secret)
 		}
@@ -93,8 +93,8 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	}
 }
 
-// TestSecretsAreCalledSecret checks that every setting that has the name of a secret also has the
-// type Secret or is listed as an exception.
+// TestSecretsAreCalledSecret checks that every setting whose name suggests a secret has the type
+// Secret or is listed as an exception.
 func TestSecretsAreCalledSecret(t *testing.T) {
 	harmless := []string{
 		"tls.key", "admin.tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
@@ -185,8 +185,8 @@ models:
 	}
 }
 
-// TestRedactMisplaced checks that a credential in the path of a URL or in a name is removed, while
-// names of models and hosts stay.
+// TestRedactMisplaced checks that a credential in a URL's path or in a name is removed, while model
+// names and host names stay.
 func TestRedactMisplaced(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://api.example.com/sk-live-4711aaaa/v1":             "https://api.example.com/(removed)/v1",

@@ -3,8 +3,8 @@ package config
 import "penstock/config/strictyaml"
 
 // retired maps the paths of removed settings to their replacements. If you remove a setting, add a
-// line here. Old files then remain valid, and a warning explains what to do. Unsafe marks a limit
-// or a consent, which must not be ignored silently.
+// line here. Old files then remain valid, and a warning explains what to do. Unsafe marks limits
+// and consents, because they must not be ignored.
 var retired = map[string]strictyaml.Retired{
 	"upstreams[].native":         {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"engines[].native":           {Remedy: "requests of every dialect are translated for every engine; delete it"},

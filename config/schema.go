@@ -17,9 +17,9 @@ type File struct {
 	Listen string `yaml:"listen"`
 	// Connections from these networks, such as 10.0.0.0/8, come from TCP proxies and must begin
 	// with a PROXY protocol header (version 1 or 2). The edge uses the address in the header as the
-	// client's address, for limits and the log. It closes and counts a connection from these
-	// networks that has no such header, and a connection from any other peer that has one. The
-	// value unix adds all peers at a Unix socket.
+	// client's address, for limits and the log. It closes and counts connections from these
+	// networks without such a header, and connections from other peers with one. The value unix
+	// adds all peers at a Unix socket.
 	ListenTrusted []string `yaml:"listen_trusted"`
 	// With true, the edge uses the X-Request-Id header of requests from the peers in
 	// listen_trusted. It logs the header as proxy_request_id and returns it to the client as
@@ -39,9 +39,8 @@ type File struct {
 	// The edge exports the spans of calls as OTLP over HTTP.
 	Tracing Tracing `yaml:"tracing"`
 	// With true, the edge refuses requests that it otherwise tolerates for common clients, such as
-	// those with unknown values of hints. It also does not serve paths outside the contract: those
-	// that compact conversations or count a request's tokens, and those that only some engines
-	// support.
+	// those with unknown values of hints. It then serves no paths outside the contract: those that
+	// compact conversations or count a request's tokens, and those that only some engines support.
 	Strict bool `yaml:"strict"`
 	// With true, the edge rereads this file, keys, certificates and secrets when they change. With
 	// false, it rereads them only on SIGHUP and by `penstock reload`.
@@ -58,8 +57,9 @@ type File struct {
 	Stream Stream `yaml:"stream"`
 	// These settings limit how often the edge sends a failed call to another engine.
 	Retry Retry `yaml:"retry"`
-	// This setting decides what happens to running streams when their key, or one of its hashes, is
-	// removed. end: the streams continue to their end. abort: the edge closes them.
+	// This setting decides what happens to running streams when their key, or one of the key's
+	// hashes, is removed. end: the streams continue to their end. abort: the edge closes the
+	// streams.
 	OnRevoke string `yaml:"on_revoke"`
 	// These settings define which web pages may call the API.
 	CORS CORS `yaml:"cors"`
@@ -69,10 +69,10 @@ type File struct {
 	Responses Responses `yaml:"responses"`
 	// These settings limit the hosts of image URLs in prompts.
 	Images Images `yaml:"images"`
-	// These settings define how edges share the same keys and engines.
+	// These settings are for more than one edge with the same keys and engines.
 	Fleet Fleet `yaml:"fleet"`
-	// The edge stores the usage of keys and models here, so that it survives restarts. The value is
-	// the path of a file, or a mapping. By default usage is only in memory.
+	// The edge stores the usage of keys and models here, so that the usage survives restarts. The
+	// value is the path of a file, or a mapping. By default usage is only in memory.
 	Ledger Ledger `yaml:"ledger"`
 	// The edge also counts usage by end user. It takes the user from the header below or, if that
 	// is missing, from safety_identifier, user or metadata.user_id in the request. It stores only a
@@ -115,10 +115,10 @@ type File struct {
 	// precedence.
 	Discover []Discover `yaml:"discover"`
 
-	// LeftOut counts the models that are listed but not published, by upstream.
+	// LeftOut counts, by upstream, the models that are listed but not published.
 	LeftOut map[string]int `yaml:"-"`
 
-	origin *origin // the sources of the values; nil if the File was not read from a text
+	origin *origin // where the values come from; nil if the File was not read from a text
 }
 
 // AuthNone is the value of File.Auth that disables keys. Validate rejects it unless every listener
@@ -127,15 +127,15 @@ const AuthNone = "none"
 
 // Admin configures the operator's listener. An empty Listen disables it.
 type Admin struct {
-	// The operator's listener uses this address, which may be a Unix socket as in `listen`. An
-	// empty address disables the listener.
+	// The operator's listener uses this address. It may be a Unix socket, as in `listen`. An empty
+	// address disables the listener.
 	Listen string `yaml:"listen"`
 	// This is the bearer token of the operator's listener. It is required if the listener is not on
 	// loopback. /-/ready needs no token.
 	Token Secret `yaml:"token"`
 	// These are additional tokens with names and roles. `token` permits everything.
 	Tokens []AdminToken `yaml:"tokens"`
-	// The edge stores keys here that are made while it runs (/-/keys, `penstock key create`). If
+	// Here the edge stores keys that are made while it runs (/-/keys, `penstock key create`). If
 	// fleet.keys is set, these keys are in the fleet's store, and this setting must be omitted.
 	Keys AdminKeys `yaml:"keys"`
 	// If there is a certificate, the operator's listener uses HTTPS. The edge rereads the
@@ -164,8 +164,8 @@ type AdminToken struct {
 // AdminKeys configures where an edge without a store keeps keys that are made at run time.
 type AdminKeys struct {
 	// Only edges write this file. Each line contains one key with its hash. The file's folder must
-	// be writable. If more than one edge uses the same file, one of them writes it and the others
-	// read a change within a second.
+	// be writable. If more than one edge uses the same file, one of them writes it, and the others
+	// read each change within a second.
 	File string `yaml:"file"`
 }
 
@@ -197,8 +197,8 @@ type AdminTLS struct {
 // Enabled reports whether the operator's listener uses TLS.
 func (t AdminTLS) Enabled() bool { return t.Cert != "" }
 
-// TLS contains the paths of the edge's certificate pair. In a configuration, they are relative to
-// its folder. Load and Parse resolve them.
+// TLS contains the paths of the edge's certificate pair. In a configuration file, the paths are
+// relative to its folder. Load and Parse resolve them.
 type TLS struct {
 	// This file contains the edge's certificate and its intermediates. The edge rereads it when it
 	// changes. Enabling or disabling TLS needs a restart.
@@ -218,7 +218,8 @@ type TLS struct {
 // Enabled reports whether the public listener uses TLS.
 func (t *TLS) Enabled() bool { return t.Cert != "" || t.ACME.Enabled() }
 
-// ACME configures certificates that the edge obtains and renews. There is one for each domain.
+// ACME configures certificates that the edge obtains and renews. There is one certificate for each
+// domain.
 type ACME struct {
 	// Clients reach the edge by these names. The edge obtains a separate certificate for each of
 	// them.
@@ -298,7 +299,7 @@ type Tracing struct {
 // Limits contains the limits on what clients can use before their calls are admitted.
 type Limits struct {
 	// JSON bodies may have at most this size. A larger body gets a 413. A compressed body (gzip,
-	// zstd) also gets a 413 if its decoded size is larger, or if it is above 1 MiB and more than a
+	// zstd) also gets a 413 if its decoded size exceeds this limit, or exceeds both 1 MiB and a
 	// hundred times the compressed size.
 	RequestBody Bytes `yaml:"request_body"`
 	// Uploads of audio or images may have at most this size. A larger upload gets a 413.
@@ -314,7 +315,7 @@ type Limits struct {
 	ReplyMemory Percent `yaml:"reply_memory"`
 	// Clients may have at most this many connections. When the limit is reached, the edge closes an
 	// idle connection for each new one. It first closes connections that have presented no key,
-	// starting with those of the address that has the most connections.
+	// starting with those from the address that has the most connections.
 	Connections int `yaml:"connections"`
 	// One client address may have at most this many of the connections. For IPv6, the limit applies
 	// to a /64 network. 0 means no limit. Use 0 behind a balancer, because all clients then have
@@ -326,7 +327,7 @@ type Limits struct {
 }
 
 // Timeouts are the timeouts of a call. For Total, zero means no limit. For Linger and Drain, zero
-// means no waiting. For FirstEvent and Idle, zero makes the limit depend on whether the engine
+// means no waiting. For FirstEvent and Idle, zero means a limit that depends on whether the engine
 // reports its progress. The other timeouts must not be zero.
 type Timeouts struct {
 	// Connecting to an upstream may take this long.
@@ -352,11 +353,11 @@ type Timeouts struct {
 	ClientIdle Duration `yaml:"client_idle"`
 	// One write to a client may take this long. The edge writes a large answer in pieces of 64 KiB.
 	Write Duration `yaml:"write"`
-	// After SIGTERM, the edge still accepts connections for this long, so that balancers can
-	// notice.
+	// After SIGTERM, the edge still accepts connections for this long, so that balancers can notice
+	// that it is shutting down.
 	Linger Duration `yaml:"linger"`
-	// After that time, running calls may take this long to end. The running calls of a drained or
-	// removed upstream also stay there for this long before they may move.
+	// After timeouts.linger, running calls may take this long to end. At a drained or removed
+	// upstream, running calls also stay for this long before they may move to another one.
 	Drain Duration `yaml:"drain"`
 }
 
@@ -402,22 +403,22 @@ type Stream struct {
 	// During this delay, it can still answer a failure with an error status. With 0s, it sends the
 	// status line immediately.
 	CommitAfter Duration `yaml:"commit_after"`
-	// When the engine has been silent for this long, the edge sends a keep-alive on a stream.
-	// Before the first event, it sends the first keep-alive together with the status line, after
+	// When the engine has been silent for this long, the edge sends a keep-alive on the stream.
+	// Before the first event, the first keep-alive is sent together with the status line, after
 	// stream.commit_after. 0s disables keep-alives.
 	Keepalive Duration `yaml:"keepalive"`
-	// While an engine is silent before an answer that is not streamed, the edge sends white space
-	// at this interval. This is for balancers that close silent connections (45s behind nginx's
-	// 60s). The status 200 is then sent before the result is known. A failure appears only in the
-	// JSON body, which not every client checks. 0s disables this white space.
+	// While a client waits for an answer that is not streamed, the edge sends white space at this
+	// interval. This is for balancers that close silent connections (45s behind nginx's 60s). The
+	// status 200 is then sent before the result is known. A failure appears only in the JSON body,
+	// which not every client checks. 0s disables this white space.
 	WholeKeepalive Duration `yaml:"whole_keepalive"`
 }
 
 // Retry limits how often the edge retries calls.
 type Retry struct {
-	// The edge sends a call to at most this many upstreams of a tier. It may additionally use one
-	// upstream in a later tier and one of a fallback model. With 1, a failed call is not sent to
-	// another upstream of its tier.
+	// The edge sends a call to at most this many upstreams in a tier. It may also use one upstream
+	// in a later tier and one of a fallback model. With 1, a failed call is not sent to another
+	// upstream of its tier.
 	Attempts int `yaml:"attempts"`
 	// The edge may retry this share of the calls of the last 10 s, and at least 3 calls. The limit
 	// prevents retries from doubling the load on a failing fleet.
@@ -456,7 +457,7 @@ type Seal struct {
 	Keys []Secret `yaml:"keys"`
 }
 
-// Upstream is an engine process, or a name that resolves to more than one.
+// Upstream is an engine process, or a name that resolves to more than one process.
 type Upstream struct {
 	// The upstream has this name in deployments, logs and pages.
 	Name string `yaml:"name"`
@@ -472,8 +473,8 @@ type Upstream struct {
 	// The edge sends this bearer token to the engine.
 	APIKey Secret `yaml:"api_key"`
 	// The engine runs this many calls concurrently. The value is one number for all calls, or a
-	// number for each kind of call. These numbers add up. The default is the number that the engine
-	// reports, or that of its profile.
+	// number for each kind of call. Separate numbers add up. The default is the number that the
+	// engine reports, or that of its profile.
 	Concurrency Concurrency `yaml:"concurrency"`
 	// This is the engine's speed relative to others. An engine with twice the weight gets twice the
 	// load.
@@ -483,8 +484,8 @@ type Upstream struct {
 	// These settings define how the edge verifies an https engine, and which certificate it
 	// presents.
 	TLS UpstreamTLS `yaml:"tls"`
-	// With true, the edge sends each call's class (`classes`) to the engine, which orders its queue
-	// by it. This is for vLLM with --scheduling-policy priority, and SGLang with
+	// With true, the edge sends each call's class (`classes`) to the engine, and the engine orders
+	// its queue by class. This is for vLLM with --scheduling-policy priority, and SGLang with
 	// --enable-priority-scheduling. If vLLM lacks its flag, it refuses calls of later classes or
 	// serves all classes alike.
 	Priorities bool `yaml:"priorities"`
@@ -500,18 +501,18 @@ type Upstream struct {
 	// are needed only outside the cluster.
 	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// An engine that loads models on demand (Ollama, LM Studio, llama.cpp's router) keeps this many
-	// in memory. Calls for another model wait in that model's queue for their turn, so that the
-	// engine does not swap models for each call. If the engine reports a smaller number, that
+	// models in memory. Calls for another model wait in that model's queue for their turn, so that
+	// the engine does not swap models for each call. If the engine reports a smaller number, that
 	// number applies. 0 means no turns.
 	Residents int `yaml:"residents"`
 	// Set this to true for a hosted API or an engine of another organisation. It gets only calls of
-	// keys whose `tiers` contain the tier of its deployment.
+	// keys whose `tiers` contain its deployment's tier.
 	External bool `yaml:"external"`
-	// The edge sends this request to wake the engine when a call finds no engine for its model. It
-	// may call vLLM's /wake_up, or a script that you provide. The edge sends one request for all
-	// waiting calls. The request has no body.
+	// The edge sends this request to wake the engine when no engine is available for a call's
+	// model. It may call vLLM's /wake_up, or a script that you provide. The edge sends one request
+	// for all waiting calls. The request has no body.
 	Wake  Wake `yaml:"wake"`
-	Edges int  `yaml:"-"` // edges that share the slots (Fleet.Edges)
+	Edges int  `yaml:"-"` // number of edges that share the slots (Fleet.Edges)
 	Lists bool `yaml:"-"` // Discover publishes the upstream's models
 }
 
@@ -575,8 +576,8 @@ func (k *Kubernetes) String() string {
 	return fmt.Sprintf("%q", []string{k.Selector, k.Pool, k.Namespace, fmt.Sprint(k.Ports), k.Server, k.Account})
 }
 
-// Wake is a request that wakes a sleeping or stopped engine. It goes to vLLM's /wake_up, or to a
-// script of the operator. It has no body and contains no client data.
+// Wake is a request that wakes a sleeping or stopped engine. It is sent to vLLM's /wake_up, or to a
+// script that the operator provides. It has no body and contains no client data.
 type Wake struct {
 	// The edge sends the request to this URL. If it is omitted, the edge does not wake the engine.
 	URL string `yaml:"url"`
@@ -587,12 +588,12 @@ type Wake struct {
 }
 
 // Concurrency is written as one number (a shared pool), as {shared, fleet}, or as a map of separate
-// pools. The zero value means the number that the engine reports.
+// pools. The zero value means the number reported by the engine.
 type Concurrency struct {
 	// All kinds of calls share this many slots.
 	Shared int `yaml:"shared"`
-	// All calls without images use these slots, except calls to endpoints for audio. Audio in a
-	// chat counts as text.
+	// Calls without images use these slots, except calls to audio endpoints. Audio in a chat counts
+	// as text.
 	Text int `yaml:"text"`
 	// Calls with images use these slots.
 	Vision int `yaml:"vision"`
@@ -616,11 +617,12 @@ func (c Concurrency) Set() bool { return c != Concurrency{} }
 type Probe struct {
 	// The edge probes this page. The default depends on the profile.
 	Path string `yaml:"path"`
-	// This is the time between two probes. When an engine has had no calls for a minute, the
+	// This is the time between two probes. Once an engine has had no calls for a minute, the
 	// interval is five times as long, but at most 10s.
 	Interval Duration `yaml:"interval"`
-	// How long connecting may take, and then the answer. If omitted: by profile. An engine that answers
-	// nothing while it works counts as stopped after a minute, unless this is longer than its answers.
+	// Connecting may take this long, and then the answer may take this long again. The default
+	// depends on the profile. An engine that does not answer probes while it works counts as
+	// stopped after a minute, unless this timeout is longer than the engine's answers take.
 	Timeout Duration `yaml:"timeout"`
 	// The upstream goes down after this many failed probes in a row.
 	Fall int `yaml:"fall"`
@@ -654,9 +656,9 @@ type Model struct {
 	// These upstreams serve the model.
 	Deployments []Deployment `yaml:"deployments"`
 	// The policy picks an upstream for each call. least_loaded picks the upstream that should
-	// answer first. It considers the prompts that an upstream still has to read and those in its
-	// cache. round_robin uses the upstreams in turn. prefix_affinity and two_choices are older
-	// names of least_loaded.
+	// answer first. It considers the prompts that an upstream still has to read, and those in the
+	// upstream's cache. round_robin uses the upstreams in turn. prefix_affinity and two_choices are
+	// older names of least_loaded.
 	Policy string `yaml:"policy"`
 	// These settings define how calls wait if all slots are in use.
 	Queue Queue `yaml:"queue"`
@@ -667,21 +669,22 @@ type Model struct {
 	Timeouts ModelTimeouts `yaml:"timeouts"`
 	// These settings define additional retries for this model.
 	Retry ModelRetry `yaml:"retry"`
-	// These models answer while no upstream of this model can. The edge uses the first one that can
-	// answer. It ignores the fallbacks of that model.
+	// These models answer calls while no upstream of this model can. The edge uses the first one
+	// that can answer, and ignores that model's own fallbacks.
 	Fallback []string `yaml:"fallback"`
 	// The engines of this other model get copies of some calls. The edge counts their answers and
 	// then discards them (see `penstock canary`).
 	Shadow Shadow `yaml:"shadow"`
-	// These keys may use a cached prompt. shared: all keys. per_key: only the key that sent the
-	// prompt, and keys of the same cache_group.
+	// These keys may use a prompt that is in an engine's cache. shared: all keys. per_key: only the
+	// key that sent the prompt, and keys of the same cache_group.
 	PromptCache string `yaml:"prompt_cache"`
-	// Whether system messages after the first turn are folded into one at the start (fold) or sent
-	// in_place. If omitted: fold.
+	// This defines how the edge sends system messages after the first turn. fold: it merges them
+	// into the system message at the start. in_place: it leaves them where they are. The default is
+	// fold.
 	SystemMessages string `yaml:"system_messages"`
-	// The edge sends this reasoning of earlier turns to the engine. loop: only the reasoning since
-	// the user's last text. all: all reasoning. none: no reasoning. The default is loop. For
-	// clients of chat completions, the default is all the reasoning that they send.
+	// This defines which reasoning of earlier turns the edge sends to the engine. loop: only the
+	// reasoning since the user's last text. all: all reasoning. none: no reasoning. The default is
+	// loop. For clients of chat completions, the default is all the reasoning that they send.
 	ReasoningHistory string `yaml:"reasoning_history"`
 	// Requests for this model may contain these members, such as priority or chat_template. By
 	// default the edge refuses them, because they control the engine. outer.inner is a member of
@@ -696,10 +699,10 @@ type Model struct {
 	OwnedBy string `yaml:"owned_by"`
 	// The catalog publishes this as the model's task.
 	Task string `yaml:"task"`
-	// The catalog publishes this as the model's creation, in Unix time.
+	// The catalog publishes this as the model's creation time, in Unix time.
 	Created int64 `yaml:"created"`
 	// A prompt and its answer may have this many tokens in total. The default is the smallest
-	// number that the model's available engines report.
+	// number reported by the model's available engines.
 	ContextLength int `yaml:"context_length"`
 	// An answer may have this many tokens. If a request contains a higher limit, the edge lowers
 	// it.
@@ -719,12 +722,12 @@ type Model struct {
 	// These are the limits of calls with images. The catalog publishes them.
 	Vision *Vision `yaml:"vision"`
 	// These are the prices per million tokens, as text: input, cached_input and output. Spend
-	// limits use these three prices. The catalog publishes all members.
+	// limits use only these three prices. The catalog publishes all members.
 	Pricing map[string]any `yaml:"pricing"`
 	// The catalog publishes these as the model's features.
 	SupportedFeatures []string `yaml:"supported_features"`
 	// Calls may request these reasoning efforts. Any other effort gets a 400. By default the edge
-	// does not check them, and the catalog lists all efforts if supported_features contains
+	// does not check efforts, and the catalog lists all of them if supported_features contains
 	// reasoning.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
 	// From this date on, clients should use another model. Answers contain the date in the
@@ -734,8 +737,8 @@ type Model struct {
 	// header (RFC 8594). The edge still serves calls after this date.
 	Sunset time.Time `yaml:"sunset"`
 
-	Discovered bool   `yaml:"-"` // from an engine's model list
-	Parent     string `yaml:"-"` // of a discovered adapter: the engine's name of its base model
+	Discovered bool   `yaml:"-"` // the model comes from an engine's model list
+	Parent     string `yaml:"-"` // for a discovered adapter, the engine's name for its base model
 }
 
 // Shadow configures which calls are copied to another model's engines.
@@ -748,17 +751,16 @@ type Shadow struct {
 
 // ModelRetry configures additional retries for a model.
 type ModelRetry struct {
-	// If a stream's engine has failed or stalled, or if a drain has lasted timeouts.drain, other
-	// engines may continue the stream this many times. With 0, the stream ends with an error
-	// instead.
+	// Other engines may continue a stream this many times if its engine fails, stalls, or has been
+	// drained for timeouts.drain. With 0, the stream ends with an error instead.
 	Resume int `yaml:"resume"`
 }
 
 // Deployment is a model at an upstream, under the engine's name for it.
 type Deployment struct {
 	// This is the name of an upstream or a group. gpu-* is the group of all upstreams whose names
-	// begin with gpu-, and tag:h100 the group of those with that tag. A group omits upstreams that
-	// the list names directly.
+	// begin with gpu-, and tag:h100 is the group of all upstreams with that tag. A group omits
+	// upstreams that the list names directly.
 	Upstream string `yaml:"upstream"`
 	// The engine knows the model by this name. The default is the model's id.
 	Served string `yaml:"served"`
@@ -771,13 +773,13 @@ type Deployment struct {
 	// full.
 	When string `yaml:"when"`
 	// This makes the deployment or group an arm. The arm gets this share of the model's
-	// conversations and no other calls. Deployments without a share get the remaining
+	// conversations, and no other calls. Deployments without a share get the remaining
 	// conversations. With 0%, the arm gets no conversations yet.
 	Traffic *Percent `yaml:"traffic"`
 	// Only prompts of these lengths go to the deployment's engines.
 	PromptTokens PromptTokens `yaml:"prompt_tokens"`
 
-	Arm string `yaml:"-"` // the arm's name if Traffic is set: the upstream or group in the file
+	Arm string `yaml:"-"` // the arm's name if Traffic is set: the upstream or group as written in the file
 }
 
 // PromptTokens limits the prompts that go to a deployment's engines.
@@ -787,11 +789,12 @@ type PromptTokens struct {
 	Max int `yaml:"max"`
 }
 
-// Discover publishes models for as long as an upstream's engines list them.
+// Discover publishes models as long as an upstream's engines list them.
 type Discover struct {
 	// The edge publishes models of the upstream with this name.
 	Upstream string `yaml:"upstream"`
-	// The edge publishes models whose names equal this text, or match it if it ends in *.
+	// The edge publishes the models whose names equal this text. If the text ends in *, the edge
+	// publishes those that begin with the text before it.
 	Match string `yaml:"match"`
 	// In the catalog, the names of the models start with this prefix.
 	Prefix string `yaml:"prefix"`
@@ -801,13 +804,14 @@ type Discover struct {
 	Queue Queue `yaml:"queue"`
 }
 
-// Queue configures how calls wait for a slot of a full pool. If the depth is 0, they immediately
-// get a 429.
+// Queue configures how calls wait for a slot of a full pool. If the depth is 0, such calls
+// immediately get a 429.
 type Queue struct {
-	// This many calls may wait for a slot. With 0, a full pool immediately answers 429.
+	// This many calls may wait for a slot. With 0, a call immediately gets a 429 if the pool is
+	// full.
 	Depth int `yaml:"depth"`
-	// A call may wait this long before it gets a 429. With 0s, no call waits. It is required if
-	// depth is set.
+	// A call may wait this long before it gets a 429. With 0s, no call waits. This setting is
+	// required if depth is set.
 	Wait Duration `yaml:"wait"`
 }
 

@@ -33,8 +33,8 @@ func TestSchemaIsCurrent(t *testing.T) {
 	golden.File(t, "schema.json", append(want, '\n'))
 }
 
-// TestSchemaNamesEveryKey looks up deeply nested keys by name, so that it notices if the generator
-// loses a branch.
+// TestSchemaNamesEveryKey looks up deeply nested keys by name, to check that the generator omits no
+// branch.
 func TestSchemaNamesEveryKey(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -69,7 +69,7 @@ type generator struct {
 	docs map[string]string // comments by "Type.Field"
 }
 
-// required lists the members without a default, by path.
+// required lists the members that have no default, by path.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
@@ -237,7 +237,7 @@ func TestExampleIsComplete(t *testing.T) {
 	write(t, "authority.pem", []byte(selfsigned.NewAuthority(t, "authority").PEM))
 	write(t, "keys.yaml", []byte("keys: []\n"))
 	shown := map[string]bool{}
-	for _, others := range [][]string{ // one at a time, because they exclude each other
+	for _, others := range [][]string{ // only one of these at a time, because they exclude each other
 		{"#tls: { cert: ", "  #keys: { file: "},
 		{"#tls: { acme: ", "    #secrets: [\"file:keys.secret", "    #store: cached", "    #cache: "},
 	} {
@@ -271,7 +271,7 @@ func switchedOn(t *testing.T, without ...string) *File {
 		}
 		lines = append(lines, line)
 	}
-	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // disabled by default
+	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // enable the queue
 	f, problems := ParseValid("all.yaml", []byte(text), bundled)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
@@ -290,8 +290,8 @@ func plainPath(path string) string {
 	}
 }
 
-// schemaPaths yields every key of the schema. It skips the keys in profiles, which the bundled
-// profiles document, and the timeouts of a model, which equal those in timeouts.
+// schemaPaths yields every key of the schema. It skips keys in profiles, because the bundled
+// profiles document them. It also skips model timeouts, because they equal those in timeouts.
 func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {

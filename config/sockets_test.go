@@ -10,8 +10,9 @@ import (
 	"penstock/config"
 )
 
-// TestCheckSockets: a path at which no socket can be opened is reported with its line, and one at
-// which the socket of an engine or a hook may still appear is only a warning.
+// TestCheckSockets checks that a path at which no socket can be opened is reported with its line.
+// If the socket of an engine or a hook is missing, this is only a warning, because it may appear
+// later.
 func TestCheckSockets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

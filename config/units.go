@@ -37,7 +37,7 @@ func ParseDuration(s string) (Duration, error) {
 // and GB are decimal units.
 type Bytes int64
 
-// byteUnits lists each suffix before any shorter suffix with which it ends, such as KiB before B.
+// byteUnits lists longer suffixes before shorter ones that they end with, such as KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -114,8 +114,8 @@ func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePer
 // SRV records. It is written as a Duration, or as "srv:NAME" with an optional Duration after a
 // space (default: 30 s).
 type Resolve struct {
-	Every Duration // 0: the name is a single upstream
-	SRV   string   // name of the SRV records; empty: look up the addresses of the URL's host
+	Every Duration // 0 if the name is a single upstream
+	SRV   string   // name of the SRV records; if empty, the addresses of the URL's host are looked up
 }
 
 const resolveSRV = Duration(30 * time.Second)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUselessAtEngine expects a warning about a setting that has no effect according to the
-// engine's profile.
+// TestUselessAtEngine checks that a setting causes a warning if, according to the engine's profile,
+// it has no effect.
 func TestUselessAtEngine(t *testing.T) {
 	const profiles = `
 engines:

@@ -10,8 +10,8 @@ type Known struct {
 	// Engines are the names of the bundled engine profiles. If nil, Validate does not check engine
 	// names.
 	Engines []string
-	// Continuing are the bundled profiles whose engines continue a response that the request
-	// starts.
+	// Continuing are the bundled profiles whose engines can continue a response that the request
+	// begins.
 	Continuing []string
 	// Ordering are the bundled profiles whose engines can order their queue by request priority.
 	Ordering []string
@@ -23,9 +23,9 @@ type Known struct {
 	Fixed []string
 }
 
-// Validate checks all rules beyond the format of single values. These are about unique names,
-// references, addresses, ranges, and contradictions. It returns all problems in order of position,
-// including the warnings from reading. It does not change f. It reads only f and the clock.
+// Validate checks all rules beyond the format of single values: unique names, references,
+// addresses, ranges and contradictions. It returns all problems in order of position, including the
+// warnings from reading. It does not change f. It reads only f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}
@@ -183,7 +183,7 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 	}
 }
 
-// madeKeys checks where keys that are made at run time are stored.
+// madeKeys checks where keys made at run time are stored.
 func (c processChecks) madeKeys() {
 	const path = "admin.keys.file"
 	f := c.file
@@ -294,7 +294,7 @@ func (c processChecks) access() {
 		return
 	}
 	if f.Auth == "" {
-		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last key may have been revoked
+		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // no warning, because the last key may have been revoked
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
 		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.places.Broken("keys") &&
 			!c.places.Broken("keys_file") && !c.places.Broken("auth") {

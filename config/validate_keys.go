@@ -64,8 +64,8 @@ func (c keyChecks) groupOf(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks a key's group. The usage of issuers' tokens is stored per caller. After a restart, a
-// group's budget would therefore not include it.
+// group checks a key's group. Because usage with issuers' tokens is stored per caller, a group's
+// budget would not include that usage after a restart.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupOf(k)
 	switch {
@@ -126,9 +126,9 @@ func (c keyChecks) tiers(path string, k *Key) {
 	}
 }
 
-// somewhere warns if a key's tiers contain no deployment of the models that it may use.
+// somewhere warns if a key's tiers contain no deployment of any model that the key may use.
 func (c keyChecks) somewhere(path string, k *Key) {
-	var its []int // tiers of models that the key may use
+	var its []int // tiers of the models that the key may use
 	for i := range c.file.Models {
 		m := &c.file.Models[i]
 		if slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, m.ID) }) {
@@ -148,8 +148,8 @@ func (c keyChecks) somewhere(path string, k *Key) {
 	}
 }
 
-// together checks limits that all callers with issuers' tokens share. Usage is stored per caller.
-// After a restart, a shared budget would therefore be full again.
+// together checks limits that all callers with issuers' tokens share. Because usage is stored per
+// caller, a shared budget would be full again after a restart.
 func (c keyChecks) together(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)

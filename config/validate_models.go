@@ -14,7 +14,7 @@ import (
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
-	models    map[string]int // by id; the first model if an id occurs twice
+	models    map[string]int // by id; if an id occurs twice, the first model counts
 	engines   engineChecks
 }
 
@@ -119,8 +119,8 @@ func (c modelChecks) useless() {
 	}
 }
 
-// largestPool returns the number of slots in the largest pool. 0 means that the engine reports
-// them.
+// largestPool returns the number of slots in the largest pool. 0 means that the engine reports the
+// number.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
 // fallback checks a model's fallbacks. ids contains all model ids.
@@ -172,7 +172,7 @@ func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadowTurns checks that copies do not make an engine unload another model.
+// checkShadowTurns checks that shadow copies do not make an engine unload another model.
 func checkShadowTurns(c modelChecks, at string, to *Model) {
 	for _, d := range to.Deployments {
 		if u, known := c.upstreams[d.Upstream]; known && c.file.Upstreams[u].Residents > 0 {
@@ -225,7 +225,7 @@ func (c modelChecks) continues(u *Upstream) bool {
 // sets no salt.
 func (c modelChecks) promptCaches() {
 	f := c.file
-	open := map[string]string{} // by upstream: the first model with a shared cache
+	open := map[string]string{} // the first model with a shared cache, by upstream
 	for i := range f.Models {
 		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
 			for _, d := range m.Deployments {
@@ -257,7 +257,7 @@ func (c modelChecks) promptCaches() {
 	}
 }
 
-// saltless warns about a model that separates prompts if none of its engines reads a salt.
+// saltless warns if a model separates prompts but none of its engines reads a salt.
 func (c modelChecks) saltless(at string, m *Model) {
 	if c.engines.bundled.Salting == nil || len(m.Deployments) == 0 {
 		return
@@ -346,7 +346,7 @@ func emptyGroup(c checks, at, group string) {
 
 func (c modelChecks) tiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
-	of, when := map[string]int{}, map[int]int{} // first deployment for each upstream, and for each tier
+	of, when := map[string]int{}, map[int]int{} // index of the first deployment for each upstream, and for each tier
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		c.check.number(at+".tier", d.Tier, 0, MaxTier)
@@ -392,8 +392,8 @@ func checkLengths(check *checker, path string, m *Model) {
 func checkArms(check *checker, path string, m *Model) {
 	type tier struct {
 		arms  float64 // sum of the shares
-		first int     // first deployment with a share
-		rest  bool    // some deployment has no share
+		first int     // index of the first deployment with a share
+		rest  bool    // at least one deployment has no share
 	}
 	tiers, arms := map[int]*tier{}, map[string]bool{}
 	for i, d := range m.Deployments {
@@ -475,8 +475,8 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
-// modalities warns about unknown modalities, which are probably misspelt. All modalities are
-// allowed, but a model whose "image" is misspelt refuses every image.
+// modalities warns about unknown modalities, which are probably misspelt. Any modality is allowed,
+// but a model for which "image" is misspelt refuses every image.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {

@@ -6,7 +6,7 @@ import (
 )
 
 // If `concurrency` is a map, the upstream has separate pools, and a pool that the map omits has no
-// slots. Calls that need the omitted pool would always be refused as if it were full.
+// slots. Calls that need the omitted pool would always be refused, as if that pool were full.
 
 // slots checks that a model's upstreams have slots for its kinds of calls.
 func (c modelChecks) slots(path string, m *Model) {
@@ -38,7 +38,7 @@ func (c modelChecks) slots(path string, m *Model) {
 	}
 }
 
-// pool checks that at least one of the model's upstreams has slots in a pool. It warns about
+// pool checks that at least one of the model's upstreams has slots in a pool, and warns about
 // upstreams that have none. calls describes the calls that need the pool.
 func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.without(m, slots)

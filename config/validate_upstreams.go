@@ -41,8 +41,8 @@ func (c engineChecks) all() {
 	}
 }
 
-// madeOfItself reports whether `like` leads from e back to e. Profiles in the file replace bundled
-// profiles of the same name.
+// madeOfItself reports whether following `like` leads from e back to e. Profiles in the file
+// replace bundled profiles of the same name.
 func (c engineChecks) madeOfItself(e *Engine) bool {
 	own := map[string]*Engine{}
 	for i := range c.file.Engines {
@@ -61,7 +61,7 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 // setBy follows `like` from the named profile to the first profile in the file for which sets
 // returns true. Otherwise it returns the bundled profile at the end of the chain.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
-	for range len(c.file.Engines) + 1 { // stops at a cycle
+	for range len(c.file.Engines) + 1 { // the bound stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
 		if i < 0 {
 			break
@@ -206,10 +206,9 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns about a hosted API that is not marked as external. If it is not marked, clients
-// could store conversations there and order more expensive service tiers, and prompts would leave
-// the premises without a key's consent. For an in-house engine with a public name, set external:
-// false.
+// hosted warns about a hosted API that is not marked as external. Without the mark, clients could
+// store conversations there and request more expensive service tiers, and prompts would leave the
+// premises without a key's consent. For an in-house engine with a public name, set external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
 		!publicHost(u.URL) {
@@ -304,7 +303,7 @@ func (c upstreamChecks) pools(path string, p Concurrency) {
 	c.check.number(path+".audio", p.Audio, 0, most)
 }
 
-// exact checks slots that the store counts for the whole fleet.
+// exact checks slot limits that the store enforces for the whole fleet.
 func (c upstreamChecks) exact(path string, p Concurrency) {
 	switch {
 	case p.Fleet == "":
@@ -361,8 +360,8 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 }
 
 // usedUpstreams returns the upstreams of all deployments. sure is false if a deployment could not
-// be read or names an unknown upstream. Such a deployment may refer to an upstream that seems
-// unused.
+// be read or names an unknown upstream, because an upstream that seems unused may then be used
+// after all.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {

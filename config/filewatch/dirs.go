@@ -6,25 +6,25 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// dirWatch delivers events for the directories that contain files and the targets of their
-// symlinks. It watches directories, because a watch on a file is lost when the file is replaced. If
-// the system does not support watches, dirWatch delivers no events.
+// dirWatch delivers events for the directories that contain the watched files, and the targets of
+// their symlinks. It watches directories, because a watch on a file is lost when the file is
+// replaced. If the system does not support watches, dirWatch delivers no events.
 type dirWatch struct {
-	notify *fsnotify.Watcher // nil: no events
+	notify *fsnotify.Watcher // nil if there are no events
 	dirs   map[string]bool
 }
 
 func newDirWatch() *dirWatch {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		// probably no inotify instance is free; the periodic checks remain
+		// probably no inotify instance is free; periodic checks still work
 		n = nil
 	}
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
 
-// follow watches the directories of paths, and no others. It retries missing directories at the
-// next call.
+// follow watches the directories of paths, and no others. Each call retries directories that were
+// missing before.
 func (d *dirWatch) follow(paths []string) {
 	if d.notify == nil {
 		return

@@ -2,8 +2,8 @@
 //
 // It compares hashes periodically. Directory events may be too frequent or too early, and bind
 // mounts and network file systems may not send them. An event therefore only makes the next check
-// earlier. A file that is named only in a rejected configuration is not watched. When such a file
-// has been created, touch the configuration.
+// earlier. A file that only a rejected configuration names is not watched. After creating such a
+// file, touch the configuration.
 package filewatch
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Watcher calls OnChange when the contents of files have changed. It compares hashes of the
-// contents at every Interval. Directory events only make the next check earlier. This also works
+// contents once per Interval. Directory events only make the next check earlier. This also works
 // with editors that rename files, with swapped symlinks (Kubernetes swaps ..data), with bind
 // mounts, and on systems without events.
 //
@@ -42,12 +42,12 @@ const (
 	missingTime = 2 * time.Second
 )
 
-// Prime does the first check. Run compares later checks with it. Call it before the files are first
-// read, because otherwise Run misses a change between that read and the start of Run. If Prime was
+// Prime does the first check, with which Run compares later ones. Call Prime before the files are
+// first read. Otherwise, Run misses a change between that read and the start of Run. If Prime was
 // not called, Run does the first check.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
-// Run watches until ctx ends. Its goroutines end before it returns.
+// Run watches until ctx is done. Its goroutines exit before it returns.
 func (w *Watcher) Run(ctx context.Context) {
 	if w.seen == nil {
 		w.Prime()
@@ -57,10 +57,11 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.loop(ctx, dirs)
 }
 
-// loop waits for a reason to check. It reports a change if two checks, settleTime apart, agree with
-// each other and differ from the last reported state. If a file is missing, it reports the change
-// after missingTime. Every check starts a settle time. Events during a settle time only lead to the
-// check at its end. A busy directory therefore costs at most one check per settleTime.
+// loop waits for events and intervals, and checks the files. It reports a change if two checks,
+// settleTime apart, agree with each other and differ from the last reported state. If a file is
+// missing, it reports the change after missingTime. Events within settleTime after a check cause
+// only one more check, at the end of that time. A busy directory therefore costs at most one check
+// per settleTime.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -70,7 +71,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	defer tick.Stop()
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	settling, missed := true, true // the first check follows immediately after the directories are watched
+	settling, missed := true, true // makes the first check follow as soon as the directories are watched
 	dirs.follow(w.Paths())
 	var candidate prints
 	equal := 0 // number of consecutive checks with the same result as candidate
@@ -120,8 +121,8 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 // prints maps paths to fingerprints.
 type prints map[string]print
 
-// print is the SHA-256 of a file's contents. If there are no contents, it has a single non-zero
-// byte.
+// print is the SHA-256 of a file's contents. If the contents cannot be read, it has a single
+// non-zero byte.
 type print [sha256.Size]byte
 
 func (w *Watcher) look() prints {
@@ -156,7 +157,7 @@ func (p prints) lacks(old prints) bool {
 }
 
 // fingerprint returns the hash of a regular file's contents. If the contents cannot be read, it
-// returns a value that encodes the reason.
+// returns a value that depends on the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 
 		write(t, file, []byte("2"))
 		time.Sleep(2*time.Second + settleTime - time.Millisecond)
-		expect(t, calls, 0) // the change was seen, but may be incomplete
+		expect(t, calls, 0) // the change was noticed, but may be incomplete
 		time.Sleep(settleTime)
 		expect(t, calls, 1)
 
@@ -68,7 +68,7 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 	})
 }
 
-// TestWatcherWaitsForAMovedFile checks that a file is not reported if it is missing for only a
+// TestWatcherWaitsForAMovedFile checks that no change is reported if a file is missing for only a
 // second while an editor saves it.
 func TestWatcherWaitsForAMovedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -86,7 +86,7 @@ func TestWatcherWaitsForAMovedFile(t *testing.T) {
 	})
 }
 
-// TestWatcherWaitsForAWriter checks that a file is not reported while it grows.
+// TestWatcherWaitsForAWriter checks that no change is reported while a file grows.
 func TestWatcherWaitsForAWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -169,8 +169,8 @@ func TestWatcherDoesNotReadPipes(t *testing.T) {
 	}
 }
 
-// TestWatcherOnEvents replaces files in different ways, with real events and an interval that never
-// passes.
+// TestWatcherOnEvents checks that real events lead to reports if files are replaced in different
+// ways. The interval is too long to matter.
 func TestWatcherOnEvents(t *testing.T) {
 	rename := func(t *testing.T, from, to string) {
 		t.Helper()

@@ -1,12 +1,13 @@
-// Package instant represents times as integers, for code that compares times a dozen times for each
-// token in a stream. With time.Time, these comparisons took a tenth of the instructions per token.
+// Package instant represents times as integers. It is for code that compares times a dozen times
+// for each token in a stream. With time.Time, these comparisons took a tenth of the instructions
+// per token.
 package instant
 
 import "time"
 
 // Time is a time on the monotonic clock, in nanoseconds since 100 years before the start of the
-// process. The zero value means no time. It is so far in the past that any timeout that starts at
-// it has expired.
+// process. The zero value means no time. It is so far in the past that any timeout measured from it
+// has expired.
 type Time int64
 
 // epoch is early enough that the zero value also precedes all times in a synctest bubble, which

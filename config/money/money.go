@@ -117,7 +117,7 @@ func PriceOf(pricing map[string]any) (p Price) {
 	return p
 }
 
-// Of returns the cost of a call. prompt includes cached.
+// Of returns the cost of a call. prompt includes the cached tokens.
 func (p Price) Of(prompt, cached, completion int) Amount {
 	cached = min(max(cached, 0), max(prompt, 0))
 	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))
@@ -129,7 +129,7 @@ func cost(price int64, n int) Amount {
 	}
 	hi, lo := bits.Mul64(uint64(price), uint64(n))
 	if hi >= million {
-		return Amount{Micros: most} // no engine reports this many tokens
+		return Amount{Micros: most} // cannot happen, because no engine reports this many tokens
 	}
 	micros, picos := bits.Div64(hi, lo, million)
 	return Amount{int64(min(micros, most*1000)), int32(picos)}

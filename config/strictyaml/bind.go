@@ -29,8 +29,8 @@ type Document struct {
 type Retired struct {
 	// Remedy explains what to do about the setting. In messages it follows the setting's name.
 	Remedy string
-	// Unsafe makes the setting an error instead of a warning. It is for limits and consents,
-	// because a file without them would allow more than its author intended.
+	// Unsafe makes the setting an error instead of a warning. Use it for limits and consents. If
+	// the edge ignored them, the file would allow more than its author intended.
 	Unsafe bool
 }
 
@@ -38,16 +38,16 @@ type Retired struct {
 type Options struct {
 	// Least is the remedy for an empty file.
 	Least string
-	// Retired maps the paths of retired settings. In these paths, [] takes the place of each list
-	// position: upstreams[].native. The values of these settings are not read.
+	// Retired maps the paths of retired settings. In these paths, [] replaces each list position:
+	// upstreams[].native. The values of these settings are not read.
 	Retired map[string]Retired
 }
 
-// Read parses src and binds it to *into, which is a struct. Problems contain name as the file name,
-// and relative paths in src refer to the folder of name. If a value cannot be bound, it keeps its
-// default, and Problems reports it.
+// Read parses src and binds it to the struct *into. Problems use name as the file name, and
+// relative paths in src are resolved against its directory. If a value cannot be bound, it keeps
+// its default, and Problems reports it.
 func Read(name string, src []byte, into any, o Options) *Document {
-	const bytesPerValue = 20 // estimate for the first allocation, from a long file
+	const bytesPerValue = 20 // estimate for the first allocation, taken from a long file
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
 	body, size := d.report.parse(src, o.Least)
@@ -120,10 +120,10 @@ func (b *Binder) BrokenBelow(n Node) bool {
 	return b.report.places.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
 }
 
-// Fields binds a mapping to *into, which is a struct.
+// Fields binds a mapping to the struct *into.
 func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).Elem()) }
 
-// List binds a sequence to *into, which is a slice.
+// List binds a sequence to the slice *into.
 func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()) }
 
 // Scalar binds a string, number or boolean to *into.
@@ -193,8 +193,8 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 	}
 }
 
-// isRetired reports whether a key is a retired setting. If so, isRetired reports a problem that
-// contains the remedy.
+// isRetired reports whether a key is a retired setting. If so, it adds a problem that contains the
+// remedy.
 func (b *Binder) isRetired(m entry, at string) bool {
 	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
 	if !ok {
@@ -224,7 +224,7 @@ func (b *Binder) unknown(m entry, fields []Field, path, at string) {
 	hint := ": want " + suggest.List(known)
 	if likely != "" {
 		hint = fmt.Sprintf(": did you mean %q?", likely)
-		b.report.places.MarkBroken(Join(path, likely)) // otherwise it would also be reported as missing
+		b.report.places.MarkBroken(Join(path, likely)) // otherwise the intended setting would also be reported as missing
 	}
 	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
 }
@@ -243,7 +243,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 			break
 		}
 		at := Entry(n.path, i)
-		// faster than append, for long lists of keys
+		// for long lists of keys, this is faster than append
 		if i == out.Cap() {
 			larger := reflect.MakeSlice(v.Type(), i, min(len(s.Values), 4*i))
 			reflect.Copy(larger, out)

@@ -23,13 +23,13 @@
 // # Design
 //
 // The package binds the tree itself, because the YAML library's decoder stops at its first error.
-// If it used that decoder, an operator would need five runs to repair five mistakes. The package
-// uses the library's parser, whose tokens have positions. Parsing dominates a reload of ten
-// thousand keys, so plain.go bypasses the parser for files that can be read line by line. A
-// property test checks that plain.go and the parser return the same tree.
+// With that decoder, an operator would need five runs to repair five mistakes. The package uses the
+// library's parser, whose tokens have positions. Parsing dominates a reload of ten thousand keys,
+// so plain.go bypasses the parser for files that can be read line by line. A property test checks
+// that plain.go and the parser return the same tree.
 //
-// Variables are resolved in the tree and not in the text. A variable therefore cannot add keys or
-// lists, a problem with its value has a line, and comments may contain ${VAR}.
+// Variables are resolved in the tree rather than in the text. A variable therefore cannot add keys
+// or lists, a problem with its value has a line, and comments may contain ${VAR}.
 //
 // One mistake is reported as one problem. A value that could not be read is marked as broken, and
 // checks that depend on it are skipped. For example, a misspelt `name` is one problem, and
@@ -38,13 +38,13 @@
 // No message contains a secret. An excerpt ends before a secret or a text that may be one. Messages
 // show ${VAR} instead of its value, and never quote a secret.
 //
-// A small file must not consume many resources. The parser's memory grows with the square of
-// levels, members and documents, so the tokens are counted before parsing. Otherwise, the author of
-// a keys file could take an edge down. The number of nodes that aliases may add is limited, at most
-// a hundred problems per file are reported, and long texts are truncated.
+// A small file must not consume many resources. The parser's memory grows with the square of the
+// numbers of levels, members and documents, so the tokens are counted before parsing. Otherwise,
+// the author of a keys file could take an edge down. The number of nodes that aliases may add is
+// limited, at most a hundred problems per file are reported, and long texts are truncated.
 //
-// A null value counts as absent. `admin:` without lines below it therefore means the default. Such
-// a line remains when the lines below it are commented out.
+// A null value counts as absent. `admin:` without lines below it therefore means the default. An
+// operator who comments out the lines below it may leave such a line.
 //
 // The tests of package config cover this package: a corpus of mistakes with their exact output,
 // hostile files, and a fuzz target.

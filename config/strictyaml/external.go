@@ -9,7 +9,7 @@ import (
 
 // external resolves references to environment variables and files.
 type external struct {
-	dir   string                      // base of relative paths
+	dir   string                      // folder to which relative paths refer
 	env   func(string) (string, bool) // os.LookupEnv
 	files []string                    // files from which values were read
 }
@@ -55,7 +55,7 @@ func variableName(s string) bool {
 }
 
 // secretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
-// because another process may be about to write it. A missing token would allow access without a
+// because another process may be about to write it. An empty token would allow access without a
 // token. A file that all users of the machine can read causes a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {

@@ -16,15 +16,15 @@ import (
 const (
 	maxDepth     = 64      // levels of nesting
 	maxMarks     = 1 << 19 // structural characters; an API key has about ten
-	maxMembers   = 1000    // members of a mapping
+	maxMembers   = 1000    // members in a mapping
 	maxDocuments = 16
-	maxBlank     = 200      // consecutive empty lines; after a block text their cost is quadratic
+	maxBlank     = 200      // consecutive empty lines; after a block text, their cost is quadratic
 	maxPaths     = 64 << 20 // bytes of all paths in total
 )
 
 // tooLargeError is the error for a file that is too expensive to parse.
 type tooLargeError struct {
-	at  *token.Token // position for the excerpt; nil: no excerpt
+	at  *token.Token // position for the excerpt, or nil
 	why string
 }
 
@@ -44,7 +44,7 @@ func tokens(src string) (all token.Tokens, err error) {
 	var o outline
 	for {
 		part, err := s.Scan()
-		if err == io.EOF { //nolint:errorlint // as in the library's lexer, which has no other end
+		if err == io.EOF { //nolint:errorlint // the library's lexer returns io.EOF unwrapped
 			return all, nil
 		}
 		for _, t := range part {
@@ -57,7 +57,7 @@ func tokens(src string) (all token.Tokens, err error) {
 }
 
 // structure counts the characters that may be structural. There are about as many tokens as such
-// characters, and each token takes about 250 bytes.
+// characters, and each token needs about 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
@@ -91,13 +91,13 @@ type outline struct {
 	levels     []level
 	line, last int // line and length of the last token
 	documents  int
-	paths      int // bytes
+	paths      int // bytes of all paths so far
 }
 
 // level is an open mapping or list.
 type level struct {
-	flow    bool // in brackets
-	rank    int  // of a block: its indentation; a list ranks higher than the mapping that contains it
+	flow    bool // the level is in brackets
+	rank    int  // indentation of a block; a list ranks higher than the mapping that contains it
 	members int
 	path    int // length of its path
 	key     int // length of its newest key
@@ -109,7 +109,7 @@ func (o *outline) add(t *token.Token) (why string) {
 	o.line = t.Position.Line
 	last := o.last
 	o.last = len(t.Value)
-	switch t.Type { //nolint:exhaustive // the others are values
+	switch t.Type { //nolint:exhaustive // all other types are values
 	case token.CommentType:
 		return ""
 	case token.DocumentHeaderType, token.DocumentEndType:
@@ -122,7 +122,7 @@ func (o *outline) add(t *token.Token) (why string) {
 		o.closeBracket()
 		return ""
 	case token.SequenceEntryType, token.MappingKeyType:
-		first = true // further levels may begin on the same line
+		first = true // more levels may begin on the same line
 	}
 	if n := len(o.levels); first && (n == 0 || !o.levels[n-1].flow) {
 		o.block(t)
@@ -169,7 +169,7 @@ func (o *outline) block(t *token.Token) {
 	case top == nil || top.rank < rank:
 		o.push(level{rank: rank})
 	case t.Type == token.SequenceEntryType:
-		top.members, top.key = 0, 0 // their counts belong to the previous entry
+		top.members, top.key = 0, 0 // these counts belong to the previous entry
 	}
 }
 

@@ -52,8 +52,8 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	return nil, 0
 }
 
-// parseBounded parses src, unless that is too expensive. It converts a panic in the parser to an
-// error, because unusual input must not take down an edge during a reload.
+// parseBounded parses src, unless parsing would be too expensive. It converts a panic in the parser
+// to an error, because unusual input must not take down an edge during a reload.
 func parseBounded(src string) (f *ast.File, size int, err error) {
 	defer func() {
 		if recover() != nil {
@@ -68,7 +68,7 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 	return f, len(all), err
 }
 
-// unparsed reports an error after which there is no tree.
+// unparsed reports an error that prevents parsing.
 func (r *report) unparsed(err error) {
 	if large, ok := errors.AsType[*tooLargeError](err); ok {
 		r.failAt(large.at, "", "%s", large.why)
@@ -82,8 +82,8 @@ func (r *report) unparsed(err error) {
 // beforeStar matches the start of a value with *, which YAML parses as an alias.
 var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
 
-// syntax reports a syntax error. There is no tree, so the secrets on the line are unknown. syntax
-// therefore hides all text after a key that may contain a secret.
+// syntax reports a syntax error. Without a tree, it is unknown where the secrets on the line are.
+// syntax therefore hides all text after a key that may contain a secret.
 func (r *report) syntax(err *yaml.SyntaxError) {
 	at := r.mark(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {

@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// mark is the position and path of a value in a source. If a second file appends entries to a list,
-// its paths differ from those in the bound struct.
+// mark is the position and path of a value in a source. For list entries appended from a second
+// file, the path differs from that in the bound struct.
 type mark struct {
 	src          *source
 	path         string
@@ -30,9 +30,9 @@ func (m mark) show(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// problem returns a Problem without an excerpt. source.excerpts adds the excerpt later, once all
-// secrets in the file are known. The message may quote names from the file. Control characters
-// become spaces, so that the message stays on one line and cannot control a terminal.
+// problem returns a Problem without an excerpt. Once all secrets in the file are known,
+// source.excerpts adds the excerpt. The message may quote names from the file. Control characters
+// in it become spaces, so that the message stays on one line and cannot control a terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -144,9 +144,8 @@ func (p *Places) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// NamesBroken reports whether the names in a list are incomplete because one of them could not be
-// read. A reference to an unknown name may then be correct. fields are the fields that contain
-// names.
+// NamesBroken reports whether some names in a list are unknown because a value could not be read. A
+// reference to an unknown name may then be correct. fields are the fields that contain names.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")

@@ -8,9 +8,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser takes about 60 µs per API key, which is more than half a second for ten thousand keys.
+// The parser needs about 60 µs per API key, which is more than half a second for ten thousand keys.
 // The plain reader therefore reads a file in the usual format line by line, and builds the same
-// tree. The parser reads all other files. These contain block texts, anchors, tags, empty values,
+// tree. The parser reads all other files: those with block texts, anchors, tags, empty values,
 // escapes, non-ASCII characters or syntax errors.
 
 type plainLine struct {
@@ -23,7 +23,7 @@ type plainLine struct {
 type plainReader struct {
 	lines []plainLine // remaining lines
 	depth int
-	size  int // values read
+	size  int // number of values read
 	odd   bool
 }
 
@@ -47,8 +47,8 @@ func plainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLine is the maximum length of a line in bytes. If a file has an odd line near its end,
-// this limits the wasted work.
+// maxPlainLine is the maximum length of a line in bytes. This limits the wasted work if a file has
+// an odd line near its end.
 const maxPlainLine = 1000
 
 func (p *plainReader) cut(src string) {
@@ -138,13 +138,13 @@ func isPlainText(text string) bool {
 	return true
 }
 
-// inPlainText reports whether c may occur in an unquoted value: in its first word if first is true,
-// or else in a later word.
+// inPlainText reports whether c may occur in an unquoted value. first is true for the value's first
+// word.
 func inPlainText(c byte, first bool) bool {
 	return isLetter(c) || isDigit(c) || strings.IndexByte("/$_.+@=*~-", c) >= 0 || first && (c == '{' || c == '}')
 }
 
-// block reads the list, mapping or value that starts on the first line.
+// block reads the list, mapping or value that starts on the next line.
 func (p *plainReader) block() ast.Node {
 	p.depth++
 	defer func() { p.depth-- }()
@@ -204,8 +204,9 @@ func (p *plainReader) mapping(indent int) ast.Node {
 	return mapping
 }
 
-// continues reports whether the next line belongs to the block with this indentation. A line with a
-// larger indentation continues a text or is a mistake, so continues sets odd.
+// continues reports whether the next line belongs to the block with this indentation. A line that
+// is indented further either continues a multi-line value or is a mistake. In both cases, continues
+// sets odd.
 func (p *plainReader) continues(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
@@ -218,7 +219,7 @@ func position(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
-// Patterns of values in brackets.
+// Patterns for values in brackets.
 var (
 	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
@@ -240,7 +241,7 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 // scalar returns a node for an unquoted text. The characters of the text determine the node's type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
-	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others
+	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads all other types
 	case token.StringType:
 		return ast.String(t)
 	case token.IntegerType:
@@ -257,7 +258,7 @@ func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 // flow reads a value in brackets or quotes on one line.
 type flow struct {
 	*plainReader
-	rest string // the rest of the line
+	rest string // the remaining part of the line
 	at   *token.Position
 }
 

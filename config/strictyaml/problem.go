@@ -10,11 +10,11 @@ import (
 // Problem is a mistake in a configuration, with its position and remedy. It contains no secrets.
 type Problem struct {
 	File    string // name of the file, as passed to Read
-	Path    string // path of the value, such as upstreams[1].probe.fall; empty: the whole file
+	Path    string // path of the value, such as upstreams[1].probe.fall; empty for the whole file
 	Message string // the mistake and its remedy, on one line
-	Excerpt string // the source line with a caret below it; empty: no line
-	Line    int    // counting from 1; 0: no line
-	Column  int    // in characters, counting from 1; 0: no column
+	Excerpt string // the source line with a caret below it, or empty
+	Line    int    // counting from 1; 0 if there is no line
+	Column  int    // in characters, counting from 1; 0 if there is no column
 	Warning bool   // the file can still be used
 }
 
@@ -43,14 +43,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// MaxProblems is the maximum number of errors that are reported per file, and also of warnings. A
-// file with more problems is probably the wrong file.
+// MaxProblems is the maximum number of errors, and of warnings, reported per file. A file with more
+// problems is probably the wrong file.
 const MaxProblems = 100
 
 // Findings collects up to MaxProblems errors and as many warnings.
 type Findings struct {
 	problems         Problems
-	errors, warnings int // including those that were discarded
+	errors, warnings int // numbers of errors and warnings, including discarded ones
 }
 
 // Add adds a problem. If there are already MaxProblems of its kind, Add discards it.
@@ -74,7 +74,7 @@ func (f *Findings) count(p Problem) *int {
 // Keep adds problems without applying the limit.
 func (f *Findings) Keep(ps Problems) { f.problems = append(f.problems, ps...) }
 
-// Full reports whether there are so many errors that the caller should stop.
+// Full reports whether there are so many errors that the caller should stop checking.
 func (f *Findings) Full() bool { return f.errors >= MaxProblems }
 
 // Problems returns the problems in order of position.
@@ -83,8 +83,8 @@ func (f *Findings) Problems() Problems {
 	return f.problems
 }
 
-// Problems are all problems of one run, ordered by file and position. As an error, it prints all of
-// them.
+// Problems contains all problems found in one run, ordered by file and position. As an error, it
+// prints all of them.
 type Problems []Problem
 
 // Error returns all problems, separated by newlines.

@@ -53,8 +53,8 @@ func TestAppend(t *testing.T) {
 }
 
 // TestReadRetired checks that a setting of an earlier version causes a warning and is not read. If
-// a setting cannot be ignored safely, it is an error. A path in a list matches at every position,
-// and the same name elsewhere does not match.
+// a setting cannot be ignored safely, it causes an error. A path in a list matches every position,
+// but not the same name elsewhere.
 func TestReadRetired(t *testing.T) {
 	o := Options{Retired: map[string]Retired{
 		"servers[].old":    {Remedy: "delete it"},
@@ -87,9 +87,9 @@ func TestReadRetired(t *testing.T) {
 	}
 }
 
-// TestExcerptsMaskSecretsAlone checks that an excerpt still shows a number if a misspelled setting
-// counts tokens. An excerpt masks the hash of a key, but shows the text after it. A value that may
-// be a secret stays hidden.
+// TestExcerptsMaskSecretsAlone checks that excerpts hide no more than secrets. They show a number
+// of tokens even if the setting's name is misspelled. They mask the hash of a key, but show the
+// text after it. They hide a value that may be a secret.
 func TestExcerptsMaskSecretsAlone(t *testing.T) {
 	var f struct {
 		Servers []server `yaml:"servers"`

@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Removed takes the place of a removed text.
+// Removed replaces a removed text.
 const Removed = "(removed)"
 
 // Redaction defines what Redact removes.
@@ -100,7 +100,8 @@ func hasParts(t reflect.Type) bool {
 // plainName matches a possible name of a setting.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// members writes a mapping. typeOf returns nil if the value of that name must be removed.
+// members writes a mapping. typeOf returns a value's type by name, or nil if the value must be
+// removed.
 func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {
@@ -111,7 +112,7 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 		name := strconv.Quote(m.name)
 		if plainName.MatchString(m.name) {
 			name = m.name
-		} else if t == nil { // without the space after the colon, "token:VALUE" is a name
+		} else if t == nil { // a line such as "token:VALUE", without a space after the colon, is a name
 			x.left = append(x.left, m.name)
 			name = strconv.Quote(Removed)
 		}

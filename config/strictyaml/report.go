@@ -27,7 +27,7 @@ func (r *report) mark(t *token.Token, path string) mark {
 	return m
 }
 
-// fail reports a problem with the value of n at path.
+// fail reports a problem with n, the value at path.
 func (r *report) fail(n ast.Node, path, format string, args ...any) {
 	r.failAt(startToken(n), path, format, args...)
 }

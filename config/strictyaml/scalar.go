@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns the text of a scalar with ${VAR} resolved. want describes the expected value. The
-// message contains it if n is a list or a mapping.
+// text returns the text of a scalar with ${VAR} resolved. want describes the expected value, for
+// the message if n is a list or a mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

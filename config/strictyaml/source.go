@@ -40,8 +40,8 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// hide excludes a line from column on, and the lines that follow up to last, from all excerpts. It
-// may hide more than the secret.
+// hide excludes text from all excerpts: a line from column on, and the following lines up to last.
+// It may hide more than the secret.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -57,8 +57,8 @@ func (s *source) hide(line, column, last int) {
 // excerptWidth is the maximum length of an excerpt's line in characters.
 const excerptWidth = 120
 
-// excerpt returns the source line with a caret under column. A tab becomes a space and other
-// control characters become a dot. The caret is then in the correct column, and the file cannot
+// excerpt returns the source line with a caret under column. It replaces a tab with a space and
+// other control characters with a dot. The caret is then in the correct column, and the file cannot
 // control the terminal.
 func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
@@ -143,7 +143,7 @@ func (s *source) secretColumn(line int) int {
 // afterSecretName returns the column after the first key in a line that may contain a secret, or 0.
 // It also reports whether the line contains any key.
 func afterSecretName(line string) (column int, keyed bool) {
-	word, place := 0, 0 // start of the current word in bytes, and position of r in characters
+	word, place := 0, 0 // word is the start of the current word in bytes, place the position of r in characters
 	for i, r := range line {
 		place++
 		switch r {

@@ -41,7 +41,7 @@ type tree struct {
 	report  *report
 	anchors map[string]ast.Node
 	nodes   int // nodes that may still be visited
-	paths   int // bytes of the paths of visited nodes
+	paths   int // remaining bytes for the paths of visited nodes
 }
 
 // aliasNodes is the maximum number of nodes that aliases may add.
@@ -68,8 +68,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is a path that no value can have. When an exceeded limit has been reported, this path
-// is marked as broken.
+// boundsMark is a path that no value can have. It is marked as broken once an exceeded limit has
+// been reported.
 const boundsMark = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.

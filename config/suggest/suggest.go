@@ -24,12 +24,13 @@ func Choice(name string, candidates []string) string {
 	return ": choose " + List(candidates)
 }
 
-// maxCandidates limits the number of compared words, because the time that a suggestion takes grows with it.
+// maxCandidates limits the number of compared words, because the time for a suggestion grows with
+// it.
 const maxCandidates = 1000
 
-// Nearest returns the candidate that is most similar to name, or "" if none is similar. A similar
-// candidate differs from name only in its spelling style, in at most a third of the letters, or by
-// an added or missing word.
+// Nearest returns the candidate that is most similar to name, or "" if none is similar. A candidate
+// is similar if it differs from name only in spelling style, in at most a third of the letters, or
+// by an added or missing word.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1

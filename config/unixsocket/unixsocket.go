@@ -14,7 +14,8 @@ import (
 // Prefix is the prefix of a Unix socket's address.
 const Prefix = "unix:"
 
-// DefaultMode is the mode of a listener's socket: the edge's user and group may connect.
+// DefaultMode is the default mode of a listener's socket, which lets the edge's user and group
+// connect.
 const DefaultMode fs.FileMode = 0o660
 
 // Is reports whether address is a Unix socket.
@@ -49,7 +50,7 @@ func URL(address string) (file, base string, err error) {
 // Address returns the address of a socket at path file.
 func Address(file string) string { return Prefix + file }
 
-// pathOf returns the part after the prefix, which then starts with a single slash.
+// pathOf returns the part after the prefix, with a single slash at the start.
 func pathOf(address string) string {
 	rest := strings.TrimPrefix(address, Prefix)
 	if strings.HasPrefix(rest, "///") {
@@ -58,7 +59,7 @@ func pathOf(address string) string {
 	return rest
 }
 
-// MaxPath returns the maximum length of a socket's path in bytes, which sockaddr_un limits.
+// MaxPath returns the maximum length of a socket's path in bytes, as limited by sockaddr_un.
 func MaxPath() int {
 	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
 		return 107

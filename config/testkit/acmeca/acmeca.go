@@ -30,14 +30,14 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Reach connects to a domain at port "80" or "443", like a client on the internet.
+// Reach connects to port "80" or "443" of a domain, as a client on the internet would.
 type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
 
 // Options configures a CA.
 type Options struct {
 	Life  time.Duration // lifetime of certificates; default: 90 days
 	Reach Reach
-	// Validate, if set, replaces the check through Reach. It is for tests without a network.
+	// Validate, if set, replaces the challenge check through Reach, for tests without a network.
 	Validate func(kind, domain, token, keyAuthorization string) error
 	// Binding is the key of "kid-1", the only external account. If it is empty, no binding is
 	// required.
@@ -46,11 +46,11 @@ type Options struct {
 
 // Mishaps are the failures to simulate. Each simulated failure decrements its count.
 type Mishaps struct {
-	BadNonces   int           // requests whose nonce is rejected
-	RateLimited int           // orders to reject
-	RetryAfter  time.Duration // Retry-After of these rejections
+	BadNonces   int           // number of requests whose nonce is rejected
+	RateLimited int           // number of orders to reject
+	RetryAfter  time.Duration // Retry-After of rejected orders
 	Down        bool          // answer all requests with 503
-	// Pending is how often a client must poll before an order is ready, and again before its
+	// Pending is how many times a client must poll before an order is ready, and again before its
 	// certificate is issued.
 	Pending int
 	Wait    chan struct{} // if set, orders are answered only after it is closed
@@ -61,14 +61,14 @@ type Mishaps struct {
 
 // CA is a certificate authority.
 type CA struct {
-	PEM string // certificate of the authority, which signs those of the domains and of the authority's server
+	PEM string // certificate of the authority, in PEM
 
 	opts Options
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	base string
 
-	looks sync.WaitGroup // running checks of challenges
+	looks sync.WaitGroup // running challenge checks
 
 	mu       sync.Mutex
 	mishaps  Mishaps
@@ -76,7 +76,7 @@ type CA struct {
 	accounts map[string]*jose.JSONWebKey // keyed by URL
 	orders   []*order
 	issued   int
-	accepted []string // paths of the requests
+	accepted []string // paths of the accepted requests
 }
 
 // order is an order with a single authorization.
@@ -211,7 +211,7 @@ func refuse(status int, kind, text string) error {
 }
 
 type request struct {
-	account string // URL of the account; empty: signed by a key alone
+	account string // URL of the account; empty if the request is signed by a key alone
 	key     *jose.JSONWebKey
 	url     string
 	body    []byte

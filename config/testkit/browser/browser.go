@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// programs lists the possible names of the browser. PENSTOCK_CHROMIUM takes precedence.
+// programs lists possible names of the browser's executable. PENSTOCK_CHROMIUM takes precedence.
 var programs = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",

@@ -1,5 +1,6 @@
-// Package fastset skips long tests in `go test -short ./...`. The remaining fast set can run for
-// every change. It imports no other package of the program, so tests in any package can use it.
+// Package fastset skips long tests in `go test -short ./...`. The remaining tests are fast enough
+// to run for every change. It imports no other package of the program, so tests in any package can
+// use it.
 package fastset
 
 import (
@@ -7,11 +8,12 @@ import (
 	"testing"
 )
 
-// On reports whether long tests are skipped. This is the case with -short, unless CI is set, as in
+// On reports whether long tests are skipped. They are skipped with -short, unless CI is set, as in
 // .ci/run and on build machines.
 func On() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// LeaveOut skips a long test if On returns true, and prints what stays untested.
+// LeaveOut skips a long test if On returns true. The skip message includes what, which describes
+// the untested behaviour.
 func LeaveOut(t testing.TB, what string) {
 	t.Helper()
 	if On() {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden and generated files anew")
 
-// Updating reports whether -update is set. It is for files that File cannot compare.
+// Updating reports whether -update is set. Use it for files that File cannot compare.
 func Updating() bool { return *update }
 
 // File fails the test if the contents of the file differ from got. The file's folder must exist.
@@ -94,8 +94,8 @@ func (a *Archive) Section(name string) []byte {
 	return nil
 }
 
-// Set sets the text of a section and ends the text with a newline. It appends the section if the
-// section is new. If text is nil, it removes the section.
+// Set sets the text of a section and ends the text with a newline. If there is no such section, Set
+// appends it. If text is nil, it removes the section.
 func (a *Archive) Set(name string, text []byte) {
 	i := a.index(name)
 	switch {

@@ -1,5 +1,5 @@
 // Package kubeapi is a Kubernetes API server for tests. It serves paged lists of pods and
-// InferencePools, and watches with bookmarks. It can misbehave on request. .ci/apiserver compares
+// InferencePools, and watches with bookmarks. Tests can make it misbehave. .ci/apiserver compares
 // it with a real API server.
 package kubeapi
 
@@ -40,12 +40,12 @@ type Server struct {
 	mu        sync.Mutex
 	wake      chan struct{} // closed at every change
 	version   int
-	compacted int                          // events up to this version were dropped
+	compacted int                          // version up to which events were dropped
 	objects   map[string]map[string]Object // by collection and name
 	events    []event
 	token     string
-	away      bool                                          // close connections without a response
-	answer    func(http.ResponseWriter, *http.Request) bool // returns true if it has responded
+	away      bool                                          // whether to close connections without a response
+	answer    func(http.ResponseWriter, *http.Request) bool // test handler; returns true if it has responded
 	requests  []string
 }
 
@@ -53,14 +53,13 @@ type event struct {
 	version    int
 	collection string
 	bookmark   bool
-	before     Object // nil: the object is new
-	object     Object // the current state, or the last one before the deletion
+	before     Object // nil if the object is new
+	object     Object // the current state, or the last state before the deletion
 	gone       bool
 }
 
-// kind returns the type of the event for a watch with selectors. It is DELETED for an object that
-// no longer matches, ADDED for one that newly matches, and "" for an event that the watch does not
-// see.
+// kind returns the type of the event for a watch with selectors: DELETED if the object stops
+// matching, ADDED if it starts matching, and "" if the watch does not see the event.
 func (e *event) kind(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
 	switch {
@@ -213,7 +212,8 @@ func (s *Server) Compact() {
 	s.compacted, s.events = s.version, nil
 }
 
-// Away makes the server close all connections and refuse new ones, or accept them again.
+// Away makes the server close all connections and refuse new ones. If away is false, the server
+// accepts connections again.
 func (s *Server) Away(away bool) {
 	s.mu.Lock()
 	s.away = away
@@ -301,7 +301,7 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	items = items[min(from, len(items)):]
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
 		metadata["continue"] = fmt.Sprintf("%d-%d", version, from+limit)
-		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // with a selector the number is unknown
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // with a selector, the number is unknown
 			metadata["remainingItemCount"] = len(items) - limit
 		}
 		items = items[:limit]

@@ -1,4 +1,4 @@
-// Package pages serves recorded pages of an engine from an archive.
+// Package pages serves an engine's recorded pages from an archive.
 package pages
 
 import (

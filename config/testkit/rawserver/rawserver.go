@@ -1,5 +1,5 @@
-// Package rawserver is a server on loopback that plays an engine. It follows a script byte by byte.
-// It imports no other package of the program, so tests in any package can use it.
+// Package rawserver is a server on loopback that simulates an engine. Tests script its responses
+// byte by byte. It imports no other package of the program, so tests in any package can use it.
 package rawserver
 
 import (

@@ -21,7 +21,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an authority that is valid for a day around now.
+// NewAuthority returns an authority whose certificate is valid now.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -44,8 +44,7 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert, key}
 }
 
-// Client returns a client certificate that is valid for an hour around now. set may modify its
-// template.
+// Client returns a client certificate that is valid now. set may modify its template.
 func (a *Authority) Client(t testing.TB, set func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,3 +1,3 @@
-// Package tty provides a pseudo-terminal for tests, with a screen that interprets the few escape
-// sequences of full-screen programs. Other sequences fail the test.
+// Package tty provides a pseudo-terminal for tests. Its screen interprets the few escape sequences
+// that full-screen programs need. Any other sequence fails the test.
 package tty

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo-terminal. Program is the end of it that the program under test uses.
+// Terminal is a pseudo-terminal. Program is the end used by the program under test.
 type Terminal struct {
 	Program *os.File
 
@@ -123,10 +123,10 @@ func (t *Terminal) Modes() (modes string) {
 // View is a snapshot of the screen.
 type View struct {
 	Lines     []string // without trailing spaces
-	Colours   bool     // some text has a colour or a style
+	Colours   bool     // at least one character has a colour or a style
 	Alternate bool     // the alternate screen is active
 	Cursor    bool     // the cursor is visible
-	Wrapped   bool     // since the cursor was last at home, output exceeded its line or the screen
+	Wrapped   bool     // output has exceeded a line or the screen since the cursor was last at home
 }
 
 // View returns a snapshot of the screen.
