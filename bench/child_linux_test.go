@@ -13,8 +13,8 @@ import (
 	"penstock/bench/process"
 )
 
-// TestChildrenEndWithUs checks that all children of a scenario end, however the scenario is
-// stopped. If the scenario can still write, it prints the report so far.
+// TestChildrenEndWithUs checks that all child processes of a scenario exit, however the scenario is
+// stopped. If the scenario can still write, it must print the results so far.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()
 	benchtest.OwnProgram(t)
@@ -24,7 +24,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		signal syscall.Signal
-		group  bool // like Ctrl-C in a terminal: the whole process group receives the signal
+		group  bool // the whole process group receives the signal, as with Ctrl-C in a terminal
 		report bool
 	}{
 		"interrupt": {syscall.SIGINT, true, true},
@@ -74,7 +74,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 }
 
-// lockedText collects the output of a process, and may be read at the same time.
+// lockedText collects the output of a process. It is safe for concurrent use.
 type lockedText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -32,8 +32,9 @@ type CLI struct {
 }
 
 // Arguments rewrites a command line. vLLM's tool separates lists by spaces (--goodput ttft:200
-// itl:50). Arguments splits them into repeated flags. It also inserts the flags of a --scenario. It
-// does not change the command lines of other commands. A removed flag is a usage error.
+// itl:50). Arguments splits such lists into repeated flags. It also inserts the flags of a
+// --scenario. It leaves the command lines of other commands unchanged. A removed flag is a usage
+// error.
 func Arguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
 		return args, nil
@@ -44,7 +45,7 @@ func Arguments(args []string) ([]string, error) {
 	args = withScenario(args)
 	const list = "--goodput"
 	var out []string
-	var in bool // in a list, after its first value
+	var in bool // inside a list, after its first value
 	for i, a := range args {
 		if in = i > 0 && (args[i-1] == list || in && load.Objective.MatchString(a)); in && args[i-1] != list {
 			out = append(out, list)
@@ -62,8 +63,8 @@ type RunCmd struct {
 	compare.Checks
 }
 
-// Run measures, and then prints and saves the result. The first interrupt ends the run and prints
-// the results so far. The second one kills the process. All errors are *exit.Error.
+// Run measures, and then prints and saves the result. The first interrupt ends the run, and Run
+// prints the results so far. The second interrupt kills the process. All errors are *exit.Error.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -110,7 +111,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			Name: s.Name, Text: s.Text, Explain: strings.TrimSpace(s.Explain), OwnFleet: c.Fleet != nil,
 		}
 	}
-	said := out // receives everything but the result
+	said := out // receives everything except the result
 	switch {
 	case c.Format == "json":
 		said = progress
@@ -129,7 +130,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.With(exit.Failed, err.Error())
 		}
 	}
-	for _, name := range c.Output { // last, because the result includes the checks
+	for _, name := range c.Output { // must come last, because the result includes the checks
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}

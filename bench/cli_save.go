@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// save writes a result in the format that the extension of the file selects.
+// save writes a result in the format selected by the file name's extension.
 func save(name string, r *result.Result, records []*result.Record) error {
 	switch filepath.Ext(name) {
 	case ".html":

@@ -28,7 +28,7 @@ var instead = map[string][]string{
 }
 
 // isRun reports whether a command line is for `bench run`, in which "run" is optional. at is the
-// index of the first argument of the command.
+// index of the command's first argument.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":
@@ -46,7 +46,7 @@ func isRun(args []string) (at int, ok bool) {
 
 // withScenario inserts the flags of a scenario after `bench` or `bench run`. They precede the
 // user's flags, which therefore take precedence. A command line without --scenario stays unchanged.
-// It ignores an unknown scenario, because the command reports it.
+// It ignores an unknown scenario, because the command reports that error.
 func withScenario(args []string) []string {
 	at, ok := isRun(args)
 	if !ok {

@@ -34,7 +34,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoneFlags checks that commands refuse flags of earlier versions and name the replacements.
+// TestGoneFlags checks that commands reject flags of earlier versions and name their replacements.
 func TestGoneFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"bench --backend messages http://h:1": "--mix messages",
@@ -86,7 +86,8 @@ func TestHelpFitsScreens(t *testing.T) {
 	}
 }
 
-// TestKeysInTheEnvironment checks that the second target receives its key and no other.
+// TestKeysInTheEnvironment checks that the second target receives only the key that is meant for
+// it.
 func TestKeysInTheEnvironment(t *testing.T) {
 	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
@@ -110,7 +111,7 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestFiles checks that a run writes all kinds of files and prints the text block.
+// TestFiles checks that a run writes all kinds of output files and prints the text block.
 func TestFiles(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	dir := t.TempDir()
@@ -119,7 +120,7 @@ func TestFiles(t *testing.T) {
 		Output: []string{filepath.Join(dir, "r.json"), filepath.Join(dir, "q.jsonl"), filepath.Join(dir, "p.html")},
 	}}
 	var out bytes.Buffer
-	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid { // the test machine is busy
+	if err := c.run(t.Context(), &out, &out); err != nil && benchtest.ExitCode(err) != exit.Invalid { // invalid on a busy machine
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Serving Benchmark Result", "Successful requests:                     30", "Median TTFT (ms):", "P99 ITL (ms):", "Verdict:", "Written: "} {
@@ -157,8 +158,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestSearchThatMeetsNothing checks that a search that meets its objectives at no load ends with
-// exit code 99, or 98 on a busy machine.
+// TestSearchThatMeetsNothing checks that a search whose objectives are missed at every load exits
+// with code 99, or with 98 on a busy machine.
 func TestSearchThatMeetsNothing(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	c := RunCmd{Options: load.Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}}
@@ -167,7 +168,7 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 	}
 }
 
-// TestOverheadDefaults checks that the defaults in the code equal those of the flags.
+// TestOverheadDefaults checks that the defaults in the code equal the flags' defaults.
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
 	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {

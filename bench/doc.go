@@ -4,16 +4,16 @@
 //
 // # Latencies
 //
-// Every request has three times: when it was due (scheduled), when the client started to send it or
-// to connect (sent), and when response bytes arrived. Latencies are measured both from sent and
-// from scheduled. vLLM's tool and similar ones report latencies from sent. Latencies from scheduled
-// are those that a user who arrived at that time would have observed. If the two differ, the client
-// waited for a free slot or for CPU time. README.md contains the formulas.
+// Three times are recorded for each request: when it was due (scheduled), when the client started
+// to send it or to connect (sent), and when response bytes arrived. Latencies are measured both
+// from sent and from scheduled. vLLM's and similar tools report latencies from sent. Latencies from
+// scheduled are those that a user arriving at that time would have observed. If the two differ, the
+// client waited for a free slot or for CPU time. README.md contains the formulas.
 //
 // # Layout
 //
 //	bench       the command line, removed flags, output files
-//	  overhead  the command that measures what the edge costs
+//	  overhead  the command that measures the cost of the edge
 //	  scenario  bundled workloads and their fleets
 //	  load      a run: settings, stages, recorder, summary, verdict
 //	    workload  requests and their schedule
@@ -22,8 +22,8 @@
 //	  report    a result as text and as HTML
 //	  result    the result file
 //	  process   child processes, CPUs, /proc
-//	  exit      the status with which a command ends
-//	  sim       the simulated engine, which shares no code with the others
+//	  exit      the codes with which a command ends
+//	  sim       the simulated engine, which shares no code with the other packages
 //
 // Packages import only packages below them. A scenario is converted to flags before the command
 // line is parsed.

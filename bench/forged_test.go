@@ -14,7 +14,7 @@ import (
 	"penstock/bench/result"
 )
 
-// forge appends terminal control sequences to every text in a JSON value, except times and "inf".
+// forge appends terminal control sequences to every string in a JSON value, except times and "inf".
 func forge(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -14,8 +14,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestReadmeCommands runs a shortened form of every command in the README.md of this folder. The
-// target is an edge with an engine, because an engine alone supports only chat.
+// TestReadmeCommands checks that every command in this folder's README.md works, in a shortened
+// form. The target is an edge with an engine, because an engine alone supports only chat.
 func TestReadmeCommands(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()
@@ -59,8 +59,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// startEdge starts an edge in front of an engine. It runs until the test ends. It returns the URLs
-// of the edge and of its admin listener.
+// startEdge starts an edge in front of an engine. The edge runs until the test ends. startEdge
+// returns the URLs of the edge and of its admin listener.
 func startEdge(t *testing.T, dir, engine string) (url, admin string) {
 	t.Helper()
 	benchtest.OwnProgram(t)

@@ -6,7 +6,7 @@ import (
 	"penstock/bench/result"
 )
 
-// FullResult returns a result that contains a value for everything that the report shows.
+// FullResult returns a result that has a value for everything that the report shows.
 func FullResult(t testing.TB) *result.Result {
 	r := Synth{
 		Seed: 1, Requests: 2400, Seconds: 240, TTFT: 100, ITL: 20, Failed: 24,

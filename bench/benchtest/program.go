@@ -17,7 +17,7 @@ import (
 	"penstock/bench/process"
 )
 
-// OwnProgram builds the program once for all tests, and makes child processes use it.
+// OwnProgram builds the program once for all tests, and makes process.Executable return it.
 func OwnProgram(t *testing.T) {
 	t.Helper()
 	if err := built(); err != nil {
@@ -56,13 +56,13 @@ func ChildrenOf(t *testing.T, pid int) []int {
 	return out
 }
 
-// ParentOf returns the parent of a process, or 0 if the process has ended, even if it is a zombie.
+// ParentOf returns the parent of a process. If the process has exited or is a zombie, it returns 0.
 func ParentOf(pid int) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(b), ") ") // the fields after the name
+	_, rest, _ := strings.Cut(string(b), ") ") // skips the name, which may contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
 		return 0
@@ -74,7 +74,7 @@ func ParentOf(pid int) int {
 	return parent
 }
 
-// Until waits up to a minute for a condition.
+// Until waits up to a minute for ok to return true.
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -86,7 +86,7 @@ func Until(t *testing.T, what string, ok func() bool) {
 
 // Main is the TestMain of packages whose tests start engines. It runs more tests in parallel than
 // there are processors, because parallel tests mostly wait for engines. Tests that measure
-// milliseconds or that compute are not marked as parallel, so they run alone.
+// milliseconds or need much CPU time are not marked as parallel, so they run alone.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

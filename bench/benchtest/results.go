@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// SampleResult returns a small result in which most members have a value.
+// SampleResult returns a small result in which most members are set.
 func SampleResult() *result.Result {
 	n := 12.5
 	return &result.Result{
@@ -58,7 +58,7 @@ func Latencies(n int64, ms float64) *result.Distribution {
 	return h.Distribution()
 }
 
-// ExitCode returns the exit code in an error.
+// ExitCode returns the exit code that an error carries.
 func ExitCode(err error) int {
 	var e *exit.Error
 	if errors.As(err, &e) {

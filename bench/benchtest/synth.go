@@ -22,7 +22,7 @@ type Synth struct {
 	Stages   []string
 }
 
-// distribution returns the distribution that a run would have recorded for these samples.
+// distribution returns the distribution that a run would record for these samples.
 func distribution(samples []float64) *result.Distribution {
 	slices.Sort(samples)
 	d := &result.Distribution{

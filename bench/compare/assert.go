@@ -15,7 +15,7 @@ import (
 type Assert struct {
 	text  string
 	key   result.Key
-	scope string // dialect, upstream or stage; empty: the whole run
+	scope string // dialect, upstream or stage; empty for the whole run
 	of    string // name within the scope
 	op    string
 	limit float64
@@ -74,8 +74,8 @@ func (a *Assert) parseLimit(s string) (float64, error) {
 	return v, nil
 }
 
-// Check judges a result. If the measure has no value, the assertion fails, because a check that
-// cannot fail is useless.
+// Check judges a result. If the measure has no value, the assertion fails; otherwise the check
+// could pass without checking anything.
 func (a Assert) Check(r *result.Result) result.Assertion {
 	out := result.Assertion{Text: a.text}
 	v, reason, ok := a.read(r)

@@ -13,17 +13,16 @@ const replicates = 600
 
 type interval struct{ low, high float64 }
 
-// holdsZero reports whether the interval contains zero, which means that the two values may be
-// equal.
+// holdsZero reports whether the interval contains zero. If it does, the two values may be equal.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
 // certainty determines the width of intervals. Any row of a comparison could show a difference by
-// chance, so the intervals are wide enough to hold simultaneously. There are too few samples to
-// show this width directly. The 95 % bounds are therefore moved outwards by the factor for a normal
-// distribution.
+// chance, so the intervals are wide enough to hold simultaneously. There are too few bootstrap
+// samples to read such wide bounds from them directly. Instead, the 95 % bounds are moved outwards
+// by the factor that applies to a normal distribution.
 type certainty struct{ widening float64 }
 
-// certaintyOf returns the certainty at which the given number of intervals hold simultaneously with
+// certaintyOf returns the certainty with which the given number of intervals hold simultaneously at
 // the given confidence.
 func certaintyOf(confidence float64, intervals int) certainty {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
@@ -65,13 +64,13 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 // count with a Poisson-distributed count.
 type resampler struct {
 	d      *result.Distribution
-	weight float64 // number of independent samples per sample; below 1 if the samples are correlated
+	weight float64 // independent samples per sample; below 1 if the samples are correlated
 	counts []float64
 	rng    *rand.Rand
 }
 
-// newResampler returns a resampler of d. independent is the number of independent samples. For
-// example, the gaps of one request are not independent samples.
+// newResampler returns a resampler of d. independent is the number of independent samples. The gaps
+// of one request, for example, are not independent of each other.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
@@ -126,7 +125,7 @@ func leastSamples(k result.Key) int {
 	return result.LeastSamples(k.Percent)
 }
 
-// fewCounts is how many requests or time intervals are needed to judge fractions and rates.
+// fewCounts is the number of requests or time intervals needed to judge fractions and rates.
 const fewCounts = 20
 
 // latencyIntervals returns, for each key, the interval of the difference second minus first. An

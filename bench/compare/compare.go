@@ -15,8 +15,8 @@ const (
 	RowBetter  = "better"
 	RowWorse   = "worse"
 	RowSame    = "no difference"             // the interval contains zero
-	RowFloor   = "within the client's floor" // smaller than the measurement error of the clients
-	RowUnknown = "unknown"                   // no interval
+	RowFloor   = "within the client's floor" // smaller than the clients' measurement error
+	RowUnknown = "unknown"                   // no interval could be computed
 	RowFew     = "too few requests"          // Row.Needs contains the required number of requests
 )
 
@@ -24,7 +24,7 @@ const (
 type Row struct {
 	// Group is the name of a stage, or empty for the whole run.
 	Group string `json:"group"`
-	// Key is a flat key of the result file, or the name of a rate.
+	// Key is a flat key in the result file, or the name of a rate.
 	Key  string  `json:"key"`
 	Base float64 `json:"base"`
 	New  float64 `json:"new"`
@@ -54,7 +54,7 @@ type Report struct {
 	// Verdict summarises the comparison in one line.
 	Verdict string `json:"verdict"`
 
-	floors    map[string]float64 // by measure, in ms
+	floors    map[string]float64 // the clients' floor by measure, in ms
 	certainty certainty
 }
 
@@ -80,7 +80,7 @@ func statistics(measure string) []result.Key {
 
 // Results compares two results. For each difference, it computes a bootstrap interval. Latencies
 // use the histograms, rates use the time series, and fractions use the counts. All intervals hold
-// simultaneously with the given confidence (0.999). A number with too few samples is not judged. A
+// simultaneously with the given confidence (0.999). Numbers with too few samples are not judged. A
 // latency difference below the clients' floor is neither better nor worse. Results with more than
 // one stage are compared by stage name.
 func Results(base, next *result.Result, confidence float64) *Report {
@@ -113,14 +113,14 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part is a summary and the number of its stage in the time series. Stage -1 is the whole run.
+// part is a summary with its stage number in the time series. Stage -1 is the whole run.
 type part struct {
 	s      *result.Summary
 	series *result.Series
 	stage  int
 }
 
-// requests returns the number of completed requests, which limits the number of independent
+// requests returns the number of completed requests. There are at most that many independent
 // samples.
 func (p part) requests() int { return p.s.Completed }
 
@@ -264,8 +264,8 @@ func (c *Report) verdict() string {
 	return strings.Join(parts, "; ") + floor
 }
 
-// needs describes how many requests are needed to judge the numbers that were not judged. It
-// returns "" if they were not judged for a different reason.
+// needs describes how many requests are needed to judge the numbers with too few samples. It
+// returns "" if there are no such numbers.
 func (c *Report) needs() string {
 	least, most := 0, 0
 	for _, r := range c.Rows {

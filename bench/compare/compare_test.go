@@ -32,8 +32,8 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// TestEqualServers checks that results from equal servers, whatever their size and seed, lead to no
-// verdict. Results from servers that differ by 20 % do lead to one.
+// TestEqualServers checks that a comparison of equal servers finds no difference, regardless of the
+// results' size and seed. A comparison of servers that differ by 20 % must find a difference.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -7,9 +7,9 @@
 // the loads differ.
 //
 // The bootstrap does not draw single samples. It draws a Poisson count for each bucket of a
-// histogram. A million gaps then cost only as much as their thousand buckets, and result files need
-// not contain samples. The drawback is that samples from one burst look independent.
+// histogram. The cost of a million gaps then depends only on their thousand buckets, and result
+// files contain no samples. The drawback is that samples from one burst look independent.
 //
-// An Assert is a condition on a result. A Regress limits by how much a result may be worse than a
-// baseline. A Judge applies assertions.
+// An Assert is a condition on a result. A Regress limits how much worse than a baseline a result
+// may be. A Judge applies assertions.
 package compare

@@ -34,8 +34,8 @@ func (c *Checks) Prepare() (*Judge, error) {
 }
 
 // Apply sets r.Penstock.Assertions and writes failed checks to w. If a check has failed, it returns
-// an *exit.Error with code 99. Otherwise, if the result is invalid, it returns one with code 98. It
-// returns nil if everything passed.
+// an *exit.Error with code 99. If only the result is invalid, the code is 98. Otherwise, it returns
+// nil.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {

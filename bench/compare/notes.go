@@ -11,14 +11,14 @@ import (
 	"penstock/bench/result"
 )
 
-// Two loads that differ by more than these factors count as different.
+// Loads count as different if they differ by more than these factors.
 const (
 	lengthsApart   = 1.10 // mean tokens per request
 	durationsApart = 2.0  // wall time
 )
 
-// notes describes differences in what was measured, and other reasons why two results are hard to
-// compare.
+// notes describes differences between the measured loads, and other reasons why two results are
+// hard to compare.
 func notes(a, b *result.Result) []string {
 	var out []string
 	differ := func(what string, x, y any) {
@@ -39,7 +39,7 @@ func notes(a, b *result.Result) []string {
 		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
 	}
 	asked := [2][2]string{}
-	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions do not name the data set
+	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files from older versions do not name the data set
 		differ("dataset", p.Load.Dataset, q.Load.Dataset)
 		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
 		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
@@ -120,8 +120,8 @@ func mixText(mix map[string]float64) string {
 }
 
 // floorOf returns the largest difference in a measure, in ms, that the clients cannot resolve. This
-// is the larger of the two runs' p99 against a server that does nothing. If neither run measured
-// it, floorOf returns 0.
+// is the p99 against a server that does nothing, in the run for which it is larger. If neither run
+// measured it, floorOf returns 0.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

@@ -10,8 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// TestNotesOfOtherLoads changes one load property at a time. The notes must mention exactly this
-// property.
+// TestNotesOfOtherLoads changes one property of the load at a time, and checks that the notes
+// mention exactly this property.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
 		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
@@ -56,7 +56,7 @@ func TestNotesOfOtherLoads(t *testing.T) {
 func TestFloorBoundsClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		gaps float64 // p99 error of one run's client
+		gaps float64 // p99 error of the client in one run
 		want string
 	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowFloor}} {
 		a := benchtest.Synth{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)

@@ -82,8 +82,8 @@ func (r *Row) interval() string {
 
 // Regress limits how much worse a measure may become.
 type Regress struct {
-	key   *result.Key // nil: all regressKeys
-	limit float64     // as a fraction: 0.05 is 5 %
+	key   *result.Key // if nil, all regressKeys
+	limit float64     // as a fraction; 0.05 is 5 %
 }
 
 // regressKeys are the measures to which a limit applies if it names no measure.

@@ -1,5 +1,5 @@
 // Package exit defines the exit codes of `penstock bench` and the error type that carries one. It
-// is a separate package so that every package of the load tester can use it.
+// is a separate package, so every package of the load tester can use it.
 package exit
 
 import "fmt"
@@ -9,11 +9,11 @@ const (
 	Failed    = 1  // the run failed, no request was answered, or two results have nothing in common
 	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
 	Invalid   = 98 // the result is invalid, as its verdict explains
-	Threshold = 99 // a check failed, or a search met its objectives at no load
+	Threshold = 99 // a check failed, or a search missed its objectives at every load
 )
 
-// Error ends the process with an exit code. Text is for the operator. It is empty if everything was
-// already printed.
+// Error ends the process with an exit code. Text is for the operator. Text is empty if everything
+// was already printed.
 type Error struct {
 	Code int
 	Text string

@@ -18,7 +18,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestSpeech measures an engine that sends the header of its audio file immediately and the first
+// TestSpeech measures an engine that sends the header of its audio file immediately, and the first
 // audio later.
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -41,8 +41,8 @@ func TestSpeech(t *testing.T) {
 	defer server.Close()
 	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
 	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
-	// A busy client is late when it records the time of sending, so its times may be shorter than
-	// the server's.
+	// A busy client may record the time of sending late, so its latencies may be shorter than the
+	// server's delays.
 	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*500 || e2el.Min < wait.Seconds()*1500 {
 		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
 	}
@@ -75,8 +75,8 @@ func TestInvalidSpeech(t *testing.T) {
 	}
 }
 
-// transcriber answers transcriptions in one of three manners: with a stream of deltas, with an
-// unstreamed response although a stream was requested, or by refusing streams.
+// transcriber answers transcriptions in one of three ways: with a stream of deltas, with an
+// unstreamed response even if a stream was requested, or by refusing streams.
 func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/audio/transcriptions" {

@@ -16,12 +16,12 @@ import (
 type cpuMeter struct {
 	mu   sync.Mutex
 	wake result.Histogram
-	most float64 // fraction of the CPU time used in the busiest second
+	most float64 // fraction of the available CPU time used in the busiest second
 	gc   debug.GCStats
 }
 
-// cpuSpan contains the CPU time, and the time spent waiting for a CPU, within a span, in seconds.
-// Unknown values are NaN.
+// cpuSpan contains the CPU time, and the time spent waiting for a CPU, during a span. All values
+// are in seconds. Unknown values are NaN.
 type cpuSpan struct {
 	cpu, waited, wall float64
 	start             time.Time
@@ -37,8 +37,8 @@ func (c *cpuSpan) finish() {
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processor returns the CPU time of this process, and how long its threads were runnable but waited
-// for a CPU.
+// processor returns the CPU time of this process, and the time that its runnable threads waited for
+// a CPU.
 func processor() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {
@@ -50,8 +50,8 @@ func processor() (ran, waited float64) {
 	return ran, waited
 }
 
-// share divides seconds by the CPU time that was available during wall. It returns nil if that time
-// is unknown.
+// share divides seconds by the CPU time available during wall. If that time is unknown, it returns
+// nil.
 func share(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v

@@ -7,12 +7,12 @@
 //	                       words a token         workload → client
 //	                                             beside it: recorder, meter, scrapers, events
 //
-// Every error that can be detected before the load is reported before it, in one line (exit code
+// Every error that can be detected before the load starts is reported then, in one line (exit code
 // 2). A stage ends with its last response. The next stage therefore starts on an idle target. The
-// preflight sends two short requests in each dialect. Token counts are those of the server's usage.
-// If there is no usage, token counts are estimates and are labelled as such. Transcriptions are
-// requested as streams. If a target refuses streams or does not stream, transcriptions are
-// requested without streaming, and the verdict mentions this.
+// preflight sends two short requests in each dialect. Token counts come from the server's usage. If
+// there is no usage, they are estimated and labelled as estimates. Transcriptions are requested as
+// streams. If a target refuses streams or does not stream, transcriptions are requested without
+// streaming, and the verdict mentions this.
 //
 // # Design
 //
@@ -22,17 +22,17 @@
 //   - A request is created and encoded before it is due, so that long prompts do not delay the
 //     schedule.
 //   - The run stores a sample for each request (some 300 bytes), because groups, comparisons and
-//     events are evaluated later. It does not store gaps. Gaps go directly into a histogram for
-//     each stage, dialect and upstream, unless an output file has a line for each request.
-//   - The verdict uses little more than the finished result. Every finding can therefore be checked
-//     against the result file.
-//   - The client is saturated if the sum of its CPU time and the time that it waits for a CPU
-//     reaches the CPU time available to it. If a busy engine runs on the same machine, the CPU time
-//     alone stays far below that limit.
-//   - Failures that are part of a test are named by --expect-errors. Other failures make the result
+//     events are evaluated later. It does not store gaps, unless an output file contains a line per
+//     request. Gaps are counted in a histogram for each stage, dialect and upstream.
+//   - The verdict is based on little more than the finished result. Its findings can therefore be
+//     checked against the result file.
+//   - The client counts as saturated if its CPU time plus its waiting time for a CPU reaches the
+//     CPU time available to it. If a busy engine runs on the same machine, the CPU time alone stays
+//     far below that limit.
+//   - --expect-errors names failures that are part of a test. Other failures make the result
 //     invalid.
 //   - A closed loop has no schedule. A request counts as scheduled when its client becomes free.
 //
 // The driver sends, and the recorder records. Findings are evaluated only while no request is in
-// flight. A search evaluates them between its stages.
+// flight; in a search, between the stages.
 package load

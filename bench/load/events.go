@@ -11,7 +11,7 @@ import (
 	"penstock/bench/result"
 )
 
-// event is an action on the fleet of a scenario during a run.
+// event is an action on a scenario's fleet during a run.
 type event struct {
 	at   time.Duration // time since the start of the measurement
 	what string        // action for Fleet.Do
@@ -28,7 +28,7 @@ func parseEvent(text string) (event, error) {
 
 // Fleet is the fleet on which events act.
 type Fleet interface {
-	// Do performs an action. If the action waits until the edge reacts, seen describes the
+	// Do performs an action. If the action waits for the edge's reaction, seen describes the
 	// reaction.
 	Do(ctx context.Context, what string) (seen string, err error)
 }
@@ -78,7 +78,7 @@ func blame(events []result.Event, samples []client.Sample) {
 }
 
 // moved uses the edge's metrics to count the calls that the edge moved to another engine during
-// each event and the recovery after it.
+// each event and the following recovery.
 func moved(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

@@ -14,7 +14,7 @@ import (
 // result invalid.
 type expectation struct {
 	words []string // the failure's label must contain all of these words
-	event bool     // only from the start of an event until `recovery` after its end
+	event bool     // applies only from the start of an event until recovery after its end
 }
 
 // nearEvent is the suffix of an expectation that applies only during and after events.

@@ -11,7 +11,7 @@ func TestExpectations(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		failure result.ErrorCount
-		at      int64 // in seconds
+		at      int64 // time of the failure in seconds
 		want    bool
 	}{
 		{"429", refused, 1, true},

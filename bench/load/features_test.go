@@ -22,8 +22,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestMix uses every dialect of the engine in one run. The end-to-end tests use the other dialects,
-// through an edge.
+// TestMix checks a run with all dialects that the simulated engine supports. The end-to-end tests
+// check the other dialects through an edge.
 func TestMix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
@@ -40,7 +40,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// TestTurns plays conversations with tools and images.
+// TestTurns checks conversations with tools and images.
 func TestTurns(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true})
 
@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce creates the same workload twice. The second run must miss the cache, unless hits are
+// TestNonce checks that a second run with the same workload misses the cache, unless cache hits are
 // allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -82,7 +82,7 @@ func TestNonce(t *testing.T) {
 	}
 }
 
-// TestPrefix sends requests with common prefixes.
+// TestPrefix checks requests with common prefixes.
 func TestPrefix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
@@ -91,7 +91,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTrace replays a trace at ten times its speed.
+// TestTrace checks the replay of a trace at ten times its speed.
 func TestTrace(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions checks that a call of a recorded session contains the name of the session,
-// and is sent after the previous response and the pause.
+// TestTraceOfSessions checks that each call of a recorded session contains the session's name, and
+// is sent after the previous response and the pause.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -151,7 +151,7 @@ func TestTraceOfSessions(t *testing.T) {
 	}
 }
 
-// TestTimeScale checks that values out of range are refused.
+// TestTimeScale checks that values out of range are rejected.
 func TestTimeScale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	text := `{"timestamp":0,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":1e9,"input_length":1,"output_length":1}`
@@ -182,7 +182,7 @@ func TestTimeScale(t *testing.T) {
 	}
 }
 
-// TestStages runs a list of stages, and a sweep.
+// TestStages checks a run with a list of stages, and a sweep.
 func TestStages(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	r, _ := bench(t, Options{BaseURL: e.URL(), MaxConcurrency: []int{1, 2, 4}, NumPrompts: 25, InputLen: "20", OutputLen: "2", Goodput: []string{"ttft:60000"}})
@@ -226,8 +226,9 @@ func TestSaturate(t *testing.T) {
 	}
 }
 
-// TestPoissonIsValid runs short stages with seeds for which Poisson arrivals are more than 5 %
-// fewer than the nominal rate. The verdict must not blame the client for a random schedule.
+// TestPoissonIsValid checks that the verdict does not blame the client for a random schedule. It
+// runs short stages with seeds for which the number of Poisson arrivals is more than 5 % below the
+// nominal rate.
 func TestPoissonIsValid(t *testing.T) {
 	fastset.LeaveOut(t, "an open loop of several seconds")
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -253,8 +254,8 @@ func TestPoissonIsValid(t *testing.T) {
 }
 
 // TestSearchAlone checks that a search without a given concurrency starts with one request at a
-// time. If even one request at a time is too much, the report mentions this and the exit code is
-// exit.Threshold.
+// time. If even one request at a time misses the objectives, the report says so and the exit code
+// is exit.Threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -273,8 +274,8 @@ func TestSearchAlone(t *testing.T) {
 	}
 }
 
-// TestSearch searches for the highest rate of an engine that can serve at most 40 requests per
-// second. A busy machine can only lower the result, so the best of three runs counts.
+// TestSearch checks that a search finds the highest rate of an engine that can serve at most 40
+// requests per second. A busy machine can only lower the result, so the best of three runs counts.
 func TestSearch(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	t.Parallel()
@@ -289,7 +290,7 @@ func TestSearch(t *testing.T) {
 	t.Errorf("search: %+v of an engine with a limit of 40", s)
 }
 
-// TestCompareURL measures how much longer a slower target takes.
+// TestCompareURL checks that a comparison measures by how much a target is slower.
 func TestCompareURL(t *testing.T) {
 	fastset.LeaveOut(t, "a comparison over a network")
 	t.Parallel()
@@ -339,8 +340,8 @@ func (f failing) Do(context.Context, string) (string, error) {
 	return "fails", err
 }
 
-// TestEvents triggers an event in the middle of a run and counts the failures that follow. Expected
-// failures are counted separately.
+// TestEvents checks that the failures after an event in the middle of a run are counted, and that
+// expected failures are counted separately.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -354,7 +355,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestTokenSources counts tokens at a target that reports no usage.
+// TestTokenSources checks how tokens are counted if the target reports no usage.
 func TestTokenSources(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -371,7 +372,7 @@ func TestTokenSources(t *testing.T) {
 	}
 }
 
-// TestFloor measures the client against the noopServer.
+// TestFloor checks the measurement of the client against the noopServer.
 func TestFloor(t *testing.T) {
 	f, err := measureClientOverhead(t.Context())
 	if err != nil {
@@ -382,7 +383,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestLostTokens finds the only stream that lacks a token.
+// TestLostTokens checks that the only stream that lacks a token is found.
 func TestLostTokens(t *testing.T) {
 	var samples []client.Sample
 	for i := range 30 {
@@ -401,7 +402,7 @@ func TestLostTokens(t *testing.T) {
 	}
 }
 
-// TestLoadIsInTheResult checks the members of a result that notes compare.
+// TestLoadIsInTheResult checks the members of a result that the notes of a comparison use.
 func TestLoadIsInTheResult(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {

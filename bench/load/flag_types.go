@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Count is a positive number of requests. Zero would mean the default, so a flag of 0 is an error.
+// Count is a positive number of requests. In Options, zero means the default, so a flag of 0 is an
+// error.
 type Count int
 
 // Span is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s would become
@@ -18,8 +19,8 @@ type Span time.Duration
 // Factor scales the times of a trace. A flag of 0 is an error.
 type Factor float64
 
-// Bounds of a Factor. At the lower bound, a day takes a minute and a half. At the upper bound, a
-// minute takes most of a day.
+// Bounds of a Factor. At the lower bound, the replay of a day takes a minute and a half. At the
+// upper bound, the replay of a minute takes most of a day.
 const (
 	leastFactor = 0.001
 	mostFactor  = 1000

@@ -59,7 +59,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// probeNull runs side clients concurrently, each of which sends rounds requests.
+// probeNull runs side clients concurrently. Each client sends rounds requests.
 func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {

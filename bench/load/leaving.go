@@ -16,14 +16,14 @@ const (
 	leaveBound  = 2 * time.Second       // a surplus that lasts longer is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge shows whether the server notices that clients
-// leave. It prefers an engine's scraper to those of the target and the edge. It returns nil if no
-// scraper has a gauge.
+// inFlightGauge returns the scraper whose gauge shows whether the server notices departures of
+// clients. It prefers an engine's scraper to those of the target and the edge. If no scraper has
+// such a gauge, it returns nil.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
 			readings := s.answered()
-			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // the name of an engine may follow the kind
+			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // the engine's name may follow
 				if _, name, ok := requestsInHand(readings[len(readings)-1].values); ok {
 					return readings, s, name
 				}
@@ -79,7 +79,7 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 }
 
 // freed measures, for each departure, how long the gauge took to fall to the number of requests
-// that the client still had open. longest is how long the gauge was above that number at most.
+// that the client still had open. longest is the longest time that the gauge was above that number.
 func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {

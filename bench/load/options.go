@@ -3,8 +3,8 @@ package load
 import "time"
 
 // Options are the settings of a run. They are also the flags of `penstock bench run`. A zero member
-// means the default. The help describes the defaults, and settings fills them in. An option that
-// vLLM also has uses vLLM's name.
+// means the default. The help texts describe the defaults, and Validate fills them in. An option
+// that vLLM also has uses vLLM's name.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
@@ -57,7 +57,7 @@ type Options struct {
 	Constant bool `kong:"-"`
 	// Warmup is the unmeasured start of each stage.
 	Warmup time.Duration `kong:"-"`
-	// AllowCache omits the nonce that precedes prompts, so that prompts can hit the caches of
+	// AllowCache omits the nonce at the start of prompts, so that prompts can hit caches from
 	// earlier runs.
 	AllowCache bool `kong:"-"`
 	// NoFloor skips the measurement of the client's floor, which takes a second.
@@ -68,7 +68,7 @@ type Options struct {
 	// ReadyCheck is how long to wait until the target responds.
 	ReadyCheck time.Duration `kong:"-"`
 	// MaxStages is the number of stages in a sweep (default 8), or the maximum number in a search
-	// (default 12). In a sweep, all stages that increase the number of clients count as one.
+	// (default 12). In a sweep, the stages with growing numbers of clients count as one stage.
 	MaxStages int `kong:"-"`
 	// Spread is the time over which the clients of a closed loop start.
 	Spread time.Duration `kong:"-"`

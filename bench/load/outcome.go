@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// penstock builds the load tester's part of the result from the samples. The run adds the
+// penstock builds the load tester's part of the result from the samples. The caller adds the
 // information that samples do not contain.
 func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
@@ -91,7 +91,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	return st
 }
 
-// load compares the requested load with the load that was delivered.
+// load compares the requested load with the delivered load.
 func (f *findings) load(work *workload.Workload) result.LoadSummary {
 	out := result.LoadSummary{
 		Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{},

@@ -61,8 +61,8 @@ func (f *findings) pairs(measure string) [][2]float64 {
 }
 
 // differences compares two targets, given pairs of values of a measure. For the mean, it uses a
-// bootstrap over pairs, which cancels effects that are common to both targets. For quantiles, it
-// uses a bootstrap of each target.
+// bootstrap over pairs, which cancels effects common to both targets. For quantiles, it uses a
+// separate bootstrap for each target.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)

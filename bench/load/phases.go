@@ -11,8 +11,8 @@ import (
 
 const maxPhases = 12
 
-// phaseLengths are the possible lengths of the phases of a trace. A longer phase lasts a whole
-// number of hours.
+// phaseLengths contains the possible lengths of a trace's phases. Longer phases last a whole number
+// of hours.
 var phaseLengths = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
@@ -114,8 +114,8 @@ func busy(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// waiting returns the mean number of requests that wait in the engines' queues between two times,
-// summed over the engines. It returns nil if no engine has reported the number.
+// waiting returns the mean number of requests waiting in the engines' queues between two times,
+// summed over the engines. If no engine has reported the number, it returns nil.
 func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

@@ -48,7 +48,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].CachedShare != 0.25 || *p[1].CachedShare != 0 || p[0].InputTokens != 200 || all[3].CachedShare != nil {
 		t.Errorf("cached %v, %v of %d, %v", *p[0].CachedShare, *p[1].CachedShare, p[0].InputTokens, all[3].CachedShare)
 	}
-	// The warm-up call at c also counts as in flight there.
+	// The warm-up call at engine c also counts as in flight.
 	if e := p[0].Engines; math.Abs(e["a"]-0.8) > 1e-9 || e["b"] != 0 || e["c"] != 1 || math.Abs(*p[0].Imbalance-1/0.6) > 1e-9 {
 		t.Errorf("engines %v, imbalance %v", e, *p[0].Imbalance)
 	}

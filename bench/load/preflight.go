@@ -14,14 +14,14 @@ import (
 	"penstock/bench/result"
 )
 
-// usual lists the local addresses that discover tries, edges before engines.
+// usual lists the local addresses that discover scans, edges before engines.
 var usual = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
 	"http://127.0.0.1:8080",
 	"http://127.0.0.1:30000", "http://127.0.0.1:11434", "http://127.0.0.1:1234",
 }
 
-// discover finds a target on this machine by trying the usual ports.
+// discover scans the usual ports for a target on this machine.
 func discover(ctx context.Context) (string, error) {
 	for _, base := range usual {
 		t, err := client.NewTarget(base, false, nil)
@@ -38,9 +38,9 @@ func discover(ctx context.Context) (string, error) {
 	return "", exit.Usagef("no edge and no engine answers on the usual ports of this machine: name the target, as in 'penstock bench http://HOST:PORT', or start one with 'penstock' or 'penstock sim'")
 }
 
-// preflight checks the targets before the run. It checks that they respond, the key is valid and
-// the model exists. It stores its findings in the workload and in engines. Each error is one line
-// with the code exit.Usage.
+// preflight checks the targets before the run. It checks that the targets respond, that the key is
+// valid and that the model exists. It stores its findings in the workload and in engines. Each
+// error is one line with the code exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
@@ -79,10 +79,10 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// try sends two short requests in a dialect. An error is then reported once before the load and not
-// ten thousand times.
+// try sends two short requests in a dialect. An error is then reported once before the load, rather
+// than ten thousand times during it.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
-	var points [2][2]float64 // number of words sent, and of their tokens
+	var points [2][2]float64 // number of words sent, and of tokens reported for them
 	for i, words := range []int{20, 220} {
 		q := f.work.Trial(-1-i-2*target, d, model, target, words)
 		s := client.NewSample(q, warm, f.send.Clock.Now())
@@ -113,8 +113,7 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 
 var modelFlags = [...]string{"--model", "--compare-model"}
 
-// refusal returns the error of a failed first request. It returns nil if the request succeeded or
-// the target was only busy.
+// refusal returns an error if a first request failed. If the target was only busy, it returns nil.
 func refusal(s *client.Sample, target int, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {

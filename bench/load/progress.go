@@ -12,7 +12,7 @@ type Progress struct {
 	Elapsed                           time.Duration
 	Stage                             string
 	InFlight, Completed, Failed, Left int64
-	// RequestRate and TokenRate are the rates per second in the last interval.
+	// RequestRate and TokenRate are rates per second, measured in the last interval.
 	RequestRate, TokenRate float64
 }
 
@@ -34,7 +34,7 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 	}
 }
 
-// Display returns a progress function. On a terminal, it overwrites one line. Elsewhere, it prints
+// Display returns a progress function. On a terminal, it overwrites one line. Otherwise, it prints
 // a line every five seconds. end erases the line.
 func Display(w io.Writer, terminal bool) (progress func(Progress), end func()) {
 	n := 0

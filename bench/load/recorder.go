@@ -17,7 +17,7 @@ type recorder struct {
 	mu      sync.Mutex
 	samples []client.Sample
 	gaps    map[gapKey]*client.GapCell
-	ttfts   result.Histogram // for clients that leave during prefill
+	ttfts   result.Histogram // used for clients that leave during the prefill
 }
 
 // gapKey identifies the smallest group of gaps. Larger groups are sums of these.
@@ -61,7 +61,7 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill returns how long a client waits that leaves during the prefill.
+// halfPrefill returns how long a client waits if it is to leave during the prefill.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

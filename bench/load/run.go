@@ -176,7 +176,7 @@ func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect
 		target uint8
-		model  int // groups streams by finish reason, because some engines count the token that ends the text
+		model  int // streams are grouped by finish reason, because some engines count the token that ends the text
 	}
 	gaps := map[key]map[int]int{}
 	finishes := map[string]int{}

@@ -23,7 +23,7 @@ import (
 )
 
 // bench runs a benchmark without the floor, and fails the test if the run fails. It accepts an
-// invalid result, because the test machine is busy.
+// invalid result, because the test machine may be busy.
 func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
@@ -39,8 +39,8 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	return r, records
 }
 
-// oversleeping measures by how many milliseconds a goroutine that only sleeps wakes up late. It
-// does so until mean is called.
+// oversleeping measures how late, in milliseconds, a goroutine that only sleeps wakes up. The
+// measurement ends when mean is called.
 func oversleeping() (mean func() float64) {
 	const nap = 5 * time.Millisecond
 	end, result := make(chan struct{}), make(chan float64)
@@ -65,8 +65,8 @@ func oversleeping() (mean func() float64) {
 }
 
 // TestKnownTimes measures an engine whose times are known. A busy machine can only worsen a run, so
-// the best of six runs counts. The machine may also delay every step of the engine and the client
-// by up to ten times the delay of a goroutine that only sleeps.
+// the best of six runs counts. Each step of the engine and the client may be late by up to ten
+// times the mean delay of a goroutine that only sleeps.
 func TestKnownTimes(t *testing.T) {
 	fastset.LeaveOut(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms
@@ -94,7 +94,7 @@ func TestKnownTimes(t *testing.T) {
 	t.Errorf("%s; want TTFT %v, ITL %v within 2 %%", last, ttft, itl)
 }
 
-// stalling answers chat streams of one token immediately. During one second, it answers nothing.
+// stalling answers chat streams of one token immediately. It stops answering for one second.
 type stalling struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -120,9 +120,9 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// TestStall checks the purpose of an open loop: every request that is due during a server's stall
-// of one second reflects the stall. This holds even if the client may have only one request in
-// flight.
+// TestStall checks that the latency of every request that is due during a server's stall of one
+// second includes the stall. This is the purpose of an open loop. It must work even if the client
+// may have only one request in flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
@@ -186,7 +186,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestInterrupt interrupts a run that would take an hour.
+// TestInterrupt checks the interruption of a run that would take an hour.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
@@ -205,8 +205,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestFaults checks what a run reports about streams with an engine's faults: the kind of failure,
-// and the fault of the stream.
+// TestFaults checks the failure kind and the stream fault that a run reports for each fault of an
+// engine.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{
@@ -264,8 +264,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHalfHead checks that a server that stops in the middle of a head counts as a timeout and not
-// as invalid HTTP.
+// TestHalfHead checks that a server that stops in the middle of a head causes a timeout rather than
+// an HTTP error.
 func TestHalfHead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -296,8 +296,8 @@ func TestHalfHead(t *testing.T) {
 	}
 }
 
-// TestIdleClosed sends on connections that the engine closes after a short idle time. No request
-// may fail for this reason.
+// TestIdleClosed checks that no request fails because the engine closes connections after a short
+// idle time.
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{KeepAlive: 50 * time.Millisecond})

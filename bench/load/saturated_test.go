@@ -18,8 +18,8 @@ import (
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that needs almost no
-// CPU time. If the load is as high as the program can send, the verdict says that the program has
-// measured itself. If the load is low, the verdict does not say so.
+// CPU time. If the load is as high as the program can send, the verdict must say that the program
+// has measured itself. If the load is low, it must not say so.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)

@@ -15,7 +15,7 @@ const knee = 0.95
 
 // outcome is the judgement on a finished stage. It determines the next stage.
 type outcome struct {
-	rate   float64 // the requested rate; in a closed loop, the rate that was reached
+	rate   float64 // the requested rate or, in a closed loop, the achieved rate
 	done   float64 // completed requests per second
 	closed bool
 	met    bool
@@ -66,15 +66,15 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep starts with firstClients clients. It quadruples their number, up to mostClients, until
-// the throughput grows by less than a quarter.
+// A sweep starts with firstClients clients. It quadruples the number, up to mostClients, until the
+// throughput grows by less than a quarter.
 const (
 	firstClients = 8
 	mostClients  = 1024
 )
 
 // saturate measures the throughput with growing numbers of clients, up to most, until the
-// throughput hardly grows. It returns the highest throughput.
+// throughput stops growing noticeably. It returns the highest throughput.
 func saturate(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(firstClients, most); ; n = min(4*n, most) {
 		done := measure(n)
@@ -180,9 +180,10 @@ func (f *findings) outcome(stage int) outcome {
 	return o
 }
 
-// falling reports whether a stage fell further and further behind. It compares requests by time:
-// the requests in the last third must have taken at least one and a half times as long as those in
-// the middle third. It ignores the first third, because the target was idle at first.
+// falling reports whether a stage fell further and further behind. It compares requests by when
+// they were due. A stage fell behind if the requests in the last third took at least one and a half
+// times as long as those in the middle third. The first third does not count, because the target
+// was idle at first.
 func (f *findings) falling(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {

@@ -21,7 +21,7 @@ type series struct {
 	mu       sync.Mutex
 	interval int64 // in ns
 	tokens   []float64
-	gaps     []*hdrhistogram.Histogram // in microseconds, with 2 digits; nil: empty
+	gaps     []*hdrhistogram.Histogram // in microseconds, with 2 digits; nil if empty
 	total    int64
 }
 
@@ -71,7 +71,7 @@ func (s *series) token(at, gap int64) {
 	if s.gaps[i] == nil {
 		s.gaps[i] = hdrhistogram.New(result.HistMin, result.HistMax, 2)
 	}
-	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail: the value is in range
+	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail, because the value is in range
 }
 
 // seen returns how many token events have occurred so far.
@@ -81,8 +81,8 @@ func (s *series) seen() int64 {
 	return s.total
 }
 
-// columns returns the series for the result. It scales token events to tokens, using the token
-// counts of the requests.
+// columns returns the series for the result. It converts token events to tokens, using the
+// requests' token counts.
 func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +172,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles returns the percentiles for each interval as columns, in ms. No value exceeds the
-// interval's maximum. Percentile 100 is named max.
+// percentiles returns the percentiles for each interval as columns, in ms. Values are limited to
+// the interval's maximum. Percentile 100 is named max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {

@@ -21,7 +21,7 @@ type settings struct {
 	work       workload.Spec
 	stages     []stageSpec
 	closed     bool
-	rampFrom   float64 // rates of --ramp; 0: none
+	rampFrom   float64 // rates of --ramp; 0 without a ramp
 	rampTo     float64
 	objectives []result.Objective
 	events     []event
@@ -32,7 +32,7 @@ type settings struct {
 // stageSpec is the load of a stage. If the rate is 0, the load is a closed loop.
 type stageSpec struct {
 	rate        float64
-	concurrency int // 0: no limit
+	concurrency int // 0 means no limit
 	count       int
 	duration    time.Duration
 	ramp        bool
@@ -79,7 +79,7 @@ func (s *settings) dialects() error {
 	return nil
 }
 
-// bounds checks each option alone.
+// bounds checks each option on its own.
 func (s *settings) bounds() error {
 	for _, rule := range []struct {
 		broken bool
@@ -194,7 +194,7 @@ func (s *settings) workload() (err error) {
 	return nil
 }
 
-// objectiveNames are the measures of --goodput.
+// objectiveNames are the measures that --goodput accepts.
 var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, "error_rate"}
 
 // ParseObjectives parses the values of --goodput.

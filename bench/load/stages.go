@@ -25,7 +25,7 @@ type driver struct {
 type span struct {
 	spec       stageSpec
 	name       string
-	start, end int64 // the measured part, which ends with its last response
+	start, end int64 // bounds of the measured part, which ends with its last response
 	sendEnd    int64 // end of sending in the measured part
 	scheduled  int   // number of scheduled arrivals for the first target in the measured part of an open loop
 	cpu        cpuSpan
@@ -153,8 +153,8 @@ func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	return index
 }
 
-// length returns for how long a stage sends requests, or the maximum duration if the stage has no
-// end.
+// length returns how long a stage sends requests, or the maximum duration if the stage has no time
+// limit.
 func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
@@ -162,12 +162,12 @@ func (d *driver) length(spec stageSpec) time.Duration {
 	return d.s.Warmup + spec.duration
 }
 
-// openLoop is the state that the requests of an open loop share.
+// openLoop is the state shared by the requests of an open loop.
 type openLoop struct {
 	spec  stageSpec
 	index int
 	begin int64
-	slots chan struct{} // nil: no limit
+	slots chan struct{} // nil means no limit
 	all   sync.WaitGroup
 
 	mu sync.Mutex
@@ -205,7 +205,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	p := d.pacer(spec, index)
 	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
 		stage := d.measured(spec, at, index)
-		j := newPendingRequest(d.work.Take(), stage) // created before it is due, so that creating it causes no delay
+		j := newPendingRequest(d.work.Take(), stage) // created early, so that its creation causes no delay
 		due := begin + int64(at)
 		if !sleep(ctx, time.Duration(due-now())) {
 			break
@@ -214,7 +214,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 		o.all.Go(func() { d.session(ctx, j, due, o) })
 	}
 	if d.s.DatasetName == "trace" {
-		o.all.Wait() // includes calls that follow other calls
+		o.all.Wait() // also waits for calls that follow other calls
 	}
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)
@@ -225,8 +225,8 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	o.all.Wait()
 }
 
-// session sends a request. In a trace, it also sends the calls that follow it, each after its think
-// time.
+// session sends a request. In a trace, it also sends the calls that follow the request, each after
+// its think time.
 func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
 	d.perform(ctx, j, due, o.slots)
 	for _, next := range d.work.Followers(j.q) {
@@ -244,7 +244,7 @@ func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *op
 	}
 }
 
-// shape returns the shape of the gamma distribution of the arrivals. Shape 1 is Poisson.
+// shape returns the shape of the gamma distribution for arrivals. Shape 1 is Poisson.
 func (s *settings) shape() float64 {
 	if s.Constant {
 		return math.Inf(1)

@@ -8,8 +8,8 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// TestSchedule checks the dispatcher's times in a synctest bubble, where nothing but the dispatcher
-// can delay a request.
+// TestSchedule checks the dispatcher's times in a synctest bubble, where only the dispatcher can
+// delay a request.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -105,7 +105,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	return out
 }
 
-// statusOf returns the status that explains a failure, or 0 if the status is 200.
+// statusOf returns the HTTP status of a failed request, or 0 if the status is 200.
 func statusOf(s *client.Sample) int {
 	if s.Err == result.ErrStatus {
 		return s.Status
@@ -113,7 +113,7 @@ func statusOf(s *client.Sample) int {
 	return 0
 }
 
-// tally contains the sums of all values but latencies.
+// tally contains the sums of all values except latencies.
 type tally struct {
 	good              int
 	in, out           int64

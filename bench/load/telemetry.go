@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled lists the metrics to record. They are those that operators check when latencies rise. The
-// values for all label sets are added up.
+// sampled lists the metrics to record: those that operators check when latencies rise. The values
+// for all label sets are added up.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -27,8 +27,8 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// Metrics in which an edge counts the calls that it moved to another engine. These are calls whose
-// client had received nothing, and streams that another engine continued.
+// An edge counts the calls that it moved to another engine in these metrics. The first counts calls
+// whose client had received nothing, and the second counts streams that another engine continued.
 const (
 	callsMoved     = "penstock_calls_moved_total"
 	streamsResumed = "penstock_streams_resumed_total"
@@ -48,7 +48,7 @@ type scraper struct {
 	source string
 	t      *client.Target
 	clock  *client.Clock
-	open   *atomic.Int64 // the client's requests in flight
+	open   *atomic.Int64 // number of the client's requests in flight
 
 	mu       sync.Mutex
 	readings []reading // ordered by time
@@ -59,7 +59,7 @@ type scraper struct {
 type reading struct {
 	at      int64
 	values  map[string]float64
-	surplus int // requests at the server minus the requests that the client has open
+	surplus int // requests at the server minus the client's requests in flight
 }
 
 // moved returns how many calls the edge has moved.
@@ -91,7 +91,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 		x := &scraper{source: p.source, t: t, clock: c, open: open}
 		if _, err := x.read(ctx); err == nil {
 			out = append(out, x)
-		} else if i > 0 { // only the target's page is optional
+		} else if i > 0 { // only the target's page (i = 0) is optional
 			flag := "--engine-url is the base URL of an engine"
 			if p.source == "edge" {
 				flag = "--admin (or PENSTOCK_ADMIN) is the address of an edge's admin listener"
@@ -178,7 +178,7 @@ func (s *scraper) answered() []reading {
 }
 
 // report returns the columns of the result, with at most one sample per second. A failed reading
-// leaves a gap, because a line across the gap would make a dead engine look idle.
+// leaves a gap. A line across the gap would make a dead engine look idle.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// TestParseMetrics checks that all series of a sampled name are added up.
+// TestParseMetrics checks that all series of a sampled metric are added up.
 func TestParseMetrics(t *testing.T) {
 	got := parseMetrics([]byte("vllm:num_requests_running{a=\"b\"} 3\nvllm:num_requests_running{a=\"c\"} 4 17\nvllm:num_requests_running_x 9\nother 1\nvllm:num_requests_running{} NaN"))
 	if len(got) != 1 || got["vllm:num_requests_running"] != 7 {

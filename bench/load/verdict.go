@@ -13,7 +13,7 @@ const (
 	maxWakeP99     = 10.0 // delay of the client's timers in ms
 	MaxErrorShare  = 0.01
 	minAchieved    = 0.95 // fraction of the requested rate
-	maxCached      = 0.05 // fraction of cached tokens in a run whose prompts start with unique marks,
+	maxCached      = 0.05 // fraction of cached tokens, in a run whose prompts start with unique marks,
 	templateTokens = 64   // unless at most this many tokens (a chat template) are cached per request
 	maxCoalesced   = 0.05
 	minSamples     = 20
@@ -39,7 +39,7 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	judgeDelivery(p, s, add)
 	judgeFailures(p, add)
 	for _, e := range p.Events {
-		if e.Error != "" && e.EndS > 0 { // the event was performed
+		if e.Error != "" && e.EndS > 0 { // the event took place
 			add(true, "event_failed", "the event %q failed: %s", e.Action, e.Error)
 		}
 	}
@@ -91,9 +91,9 @@ func judgeClient(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeDelivery judges whether the load that was delivered matches the schedule. It does not use
-// the nominal rate, because random arrivals deviate from that rate by the square root of their
-// number.
+// judgeDelivery judges whether the delivered load matches the schedule. It does not use the nominal
+// rate, because the number of random arrivals deviates from the expected number by about its square
+// root.
 func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	for i := range p.Stages {
 		st := &p.Stages[i]

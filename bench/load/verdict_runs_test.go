@@ -17,14 +17,14 @@ import (
 type recordedRun struct {
 	Run     string
 	Flags   string // flags of the recorded run
-	Bounded bool   // by --max-concurrency
+	Bounded bool   // the run used --max-concurrency
 	Prefix  bool   // prompts had a common prefix
 	Result  result.Result
 }
 
-// TestVerdictOfRecordedRuns judges 41 real runs again, most of which have a fault. Each run must
-// get the same verdict. The runs took place on a busy machine. The golden file therefore also
-// contains the verdict on each run without the machine's effects on the client.
+// TestVerdictOfRecordedRuns checks that 41 recorded runs, most of which have a fault, still get the
+// same verdict. The runs took place on a busy machine. The golden file therefore also contains each
+// verdict without the machine's effects on the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package overhead measures what the edge costs in CPU time, memory and latency. It compares the
 // edge with nginx and HAProxy if they are installed.
 //
-// For each measurement, every proxy in turn is restarted, with a new engine behind it. The proxy
-// has a CPU to itself, and the client and the engine share the others. CPU time and memory are read
-// from /proc. Package load sends the load.
+// For each measurement, every proxy in turn is started anew with a new engine behind it. The proxy
+// has a CPU to itself, and the client and the engine share the other CPUs. CPU time and memory are
+// read from /proc. Package load sends the load.
 //
 //	overhead.go      runs the rounds; report.go computes medians and ratios
 //	measurements.go  the measurements; measurement.go defines their type and converts them to rows

@@ -26,7 +26,7 @@ type lab struct {
 	dir      string
 	key      string
 	programs map[string]string // paths of the other proxies
-	// connections is how many connections a proxy may have to clients and engines.
+	// connections is the maximum number of a proxy's connections to clients and engines.
 	connections int
 	place       placement
 }
@@ -38,8 +38,8 @@ func newLab() (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// find searches for the program of a proxy. It also searches /usr/sbin, which is not in everyone's
-// PATH.
+// find searches for the program of a proxy. It also searches /usr/sbin, because that folder is not
+// in every user's PATH.
 func (l *lab) find(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -62,8 +62,8 @@ var configs embed.FS
 // proxyArgs are the arguments that precede the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure contains the lines that enable TLS in each proxy. The certificate and its key are in one
-// file.
+// secure contains the configuration text that enables TLS in each proxy. The certificate and its
+// key are in one file.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",

@@ -17,16 +17,16 @@ type measurement struct {
 	options    load.Options
 	translated string // dialect of the requests, which the edge translates; the other proxies get chat
 	tls        bool   // clients use TLS
-	many       bool   // the edge's configuration has many keys and upstreams
+	many       bool   // use a configuration with many keys and upstreams
 	edgeOnly   bool   // measure only the edge
 	direct     bool   // also measure without a proxy
-	timed      bool   // it measures times at the client, so any disturbance of the client invalidates it
+	timed      bool   // times are measured at the client, so any disturbance of the client invalidates them
 	// play performs the measurement. If it is nil, the measurement sends a load with the options.
 	play func(ctx context.Context, s *stage) (*trial, error)
 	rows []measuredLine
 }
 
-// measuredLine is a row in the report that results from a measurement.
+// measuredLine describes a report row that results from a measurement.
 type measuredLine struct {
 	name, unit, text string
 	value            func(m *trial) float64
@@ -34,12 +34,12 @@ type measuredLine struct {
 
 // trial is the result of one measurement of one target.
 type trial struct {
-	result  *result.Result // nil: no load was sent
-	calm    *result.Result // the same load without the measured action; usually nil
+	result  *result.Result // nil if no load was sent
+	calm    *result.Result // result of the same load without the measured action; usually nil
 	cpu     float64        // CPU time of the proxy in microseconds
 	before  float64        // resident memory of the proxy in bytes
 	highest float64
-	held    int           // number of streams or connections that were held
+	held    int           // number of streams or connections held open
 	took    time.Duration // the measured times
 }
 
@@ -69,8 +69,9 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt returns the reason why a measurement is not trustworthy, or "". The reason is that requests
-// failed, or that times were measured at the client and the verdict is invalid.
+// doubt explains why a measurement is not trustworthy, or returns "". A measurement is not
+// trustworthy if requests failed, or if times were measured at the client and the verdict is
+// invalid.
 func (t *measurement) doubt(m *trial) string {
 	if m.result == nil {
 		return ""

@@ -82,7 +82,7 @@ func quantile(r *result.Result, measure string, p float64) float64 {
 	return r.Penstock.Total.Latency[measure].Quantile(p)
 }
 
-// imagesPerMegabyte is how many of package load's images make a megabyte.
+// imagesPerMegabyte is the number of images, as created by package load, in a megabyte.
 const imagesPerMegabyte = 16
 
 const shortTokens = 8

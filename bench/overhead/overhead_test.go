@@ -21,7 +21,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestOverhead measures with real processes, including the other proxies if they are installed.
+// TestOverhead checks measurements with real processes, including the other proxies if they are
+// installed.
 func TestOverhead(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -90,7 +91,7 @@ func overheadAlone(t *testing.T) {
 		if strings.HasPrefix(test.Name, "latency") {
 			targets = append(targets, "direct")
 		}
-		// Four connections may fit into memory that the proxy already had.
+		// The memory for four connections may fit into memory that the proxy already has.
 		mayBeNone := slices.Contains([]string{"memory", "tls", "connection"}, test.Name)
 		for _, target := range targets {
 			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && !mayBeNone {
@@ -98,7 +99,7 @@ func overheadAlone(t *testing.T) {
 			}
 		}
 	}
-	// Tokens are 20 ms apart. On any machine, a token takes far less CPU time than that.
+	// Tokens are 20 ms apart. On any machine, a token requires far less CPU time than that.
 	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
 	}
@@ -122,8 +123,8 @@ func TestDefaultTests(t *testing.T) {
 	}
 }
 
-// TestConfigurations checks that each proxy's configuration contains everything that a measurement
-// needs.
+// TestConfigurations checks that each proxy's configuration contains all settings that a
+// measurement needs.
 func TestConfigurations(t *testing.T) {
 	l, err := newLab()
 	if err != nil {
@@ -188,7 +189,7 @@ func TestOverheadText(t *testing.T) {
 	golden.File(t, "testdata/overhead.txt", b.Bytes())
 }
 
-// TestDifference checks that the bounds agree with published tables of the sign test at 95 %.
+// TestDifference checks that the bounds agree with published tables for the sign test at 95 %.
 func TestDifference(t *testing.T) {
 	for n, outside := range map[int]int{1: 0, 5: 0, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 17: 4, 25: 7} {
 		var ours, theirs []float64
@@ -202,8 +203,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded checks that the report contains no number, rather than a negative one, if rounds
-// differ by more than a proxy adds.
+// TestNothingAdded checks that the report contains no number, rather than a negative one, if the
+// difference between rounds exceeds the time that a proxy adds.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

@@ -11,11 +11,11 @@ import (
 // with the other processes. The zero value pins nothing.
 type placement struct {
 	proxy, rest []int
-	text        string // description for people
+	text        string // human-readable description
 }
 
-// place divides the CPUs of this process. Until undo is called, the process is pinned to its part
-// of them.
+// place divides the CPUs of this process between the proxy and the other processes. Until undo is
+// called, this process is pinned to the CPUs in rest.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestPlacement binds this process to processors for a short time.
+// TestPlacement checks the placement of this process. It pins the process for a short time.
 func TestPlacement(t *testing.T) {
 	all, threads := process.Processors(), runtime.GOMAXPROCS(0)
 	if len(all) < 2 {
@@ -37,8 +37,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestOverheadOnProcessors measures with the real program, and meanwhile checks on which processors
-// its children run.
+// TestOverheadOnProcessors runs a measurement with the real program, and checks on which CPUs its
+// child processes run.
 func TestOverheadOnProcessors(t *testing.T) {
 	fastset.LeaveOut(t, "overhead on processors of its own")
 	all := process.Processors()

@@ -13,7 +13,7 @@ import (
 // Report compares the cost of the edge with that of other proxies on the same machine.
 type Report struct {
 	Rounds      int                `json:"rounds"`      // complete rounds
-	Interrupted bool               `json:"interrupted"` // stopped before the requested number of rounds
+	Interrupted bool               `json:"interrupted"` // the run was stopped before the requested number of rounds
 	Environment result.Environment `json:"environment"`
 	// Targets are direct, penstock and the installed proxies, in the order of the columns.
 	Targets []string `json:"targets"`
@@ -34,8 +34,8 @@ type Line struct {
 	Rounds map[string][]float64 `json:"rounds"`
 	// Median contains the median of each target.
 	Median map[string]float64 `json:"median"`
-	// Ratio contains the edge's median divided by that of each other proxy, without the engine's
-	// share.
+	// Ratio contains the edge's median divided by that of each other proxy. The engine's share is
+	// subtracted from both.
 	Ratio map[string]float64 `json:"ratio"`
 	// Ratios contains the ratios in each round. Their spread shows how reliable Ratio is.
 	Ratios map[string][]float64 `json:"ratios"`
@@ -47,8 +47,8 @@ type Line struct {
 // Difference is the difference between values that were measured in pairs.
 type Difference struct {
 	Median float64 `json:"median"`
-	// Low and High are the bounds of the median's 95 % confidence interval. If there are too few
-	// rounds, they are the extremes.
+	// Low and High are the bounds of the median's 95 % confidence interval or, if there are too few
+	// rounds, the extremes.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
@@ -98,8 +98,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// over returns the ratio of the times that two proxies add to direct. It returns false if the
-// second proxy adds nothing.
+// over returns the ratio of the times that two proxies add to direct. If the second proxy adds
+// nothing, it returns false.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }

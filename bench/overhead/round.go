@@ -8,8 +8,8 @@ import (
 	"penstock/bench/exit"
 )
 
-// round measures each row once with each target. The report gets either all values of a round or
-// none.
+// round performs each measurement once with each target. It adds either all values of a round to
+// the report or none.
 func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
 	type value struct {
 		row    *Line

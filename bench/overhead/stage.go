@@ -19,14 +19,14 @@ import (
 	"penstock/bench/process"
 )
 
-// stage is an engine and the target in front of it, for one measurement.
+// stage is an engine and the target in front of it, started for one measurement.
 type stage struct {
 	test       *measurement
 	target     string
 	key        string
 	config     string // path of the target's configuration
 	url, admin string
-	proxy      *process.Child // nil: the engine is the target
+	proxy      *process.Child // nil if the engine is the target
 }
 
 // settle is how long a process is idle before its memory is read.
@@ -150,7 +150,7 @@ func answerOn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of the measured times.
 const reloadsPerTrial = 5
 
-// reload changes the edge's file and makes the edge reload it, more than once.
+// reload measures more than one reload. Before each reload, it changes the edge's file.
 func (s *stage) reload(ctx context.Context) (*trial, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
-	Seconds      float64 `json:"seconds"`   // scaled, until the last request that has a time
-	Following    int     `json:"following"` // requests that follow the responses to other requests
+	Seconds      float64 `json:"seconds"`   // scaled time until the last request that has a time
+	Following    int     `json:"following"` // number of requests that follow the response to another request
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
 }
@@ -131,7 +131,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike describes which policies the draws cannot distinguish from that of best.
+// alike describes which policies the draws cannot distinguish from the policy of best.
 func (a *Answer) alike(best *Row) string {
 	var names []string
 	others := 0
@@ -153,7 +153,7 @@ func (a *Answer) alike(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall describes by how much the largest fleet of the first kind misses the objectives, and
+// shortfall describes how far the largest fleet of the first kind misses the objectives, and
 // suggests a remedy.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {

@@ -7,13 +7,13 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// The baselines are rules to which the edge's policies are compared on a fixed fleet. Two of them
-// are rules of other proxies. The other two are impossible in a proxy, because they know the
-// contents of the engines' caches and the lengths of future responses.
+// On a fixed fleet, the edge's policies are compared with these baselines. Two of the baselines are
+// rules used by other proxies. The other two could not be implemented in a proxy, because they know
+// the contents of the engines' caches and the lengths of future responses.
 const (
-	leastConn   = "least_conn"   // nginx: fewest requests at the engine; equal engines in turn
-	sessionHash = "session_hash" // HAProxy: a hash of the session header; in turn if there is none
-	oracle      = "oracle"       // the shortest time until the response flows
+	leastConn   = "least_conn"   // nginx: the engine with the fewest requests; equal engines in turn
+	sessionHash = "session_hash" // HAProxy: by a hash of the session header; without the header, engines in turn
+	oracle      = "oracle"       // the engine with the shortest time until the response flows
 	oracleTwice = "oracle_x2"    // like oracle, but the call's unread tokens count twice
 )
 
@@ -80,8 +80,8 @@ func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns how long it takes until the engine's response to a call flows, if all lengths are
-// known. The call arrives now.
+// timeFor returns the time until the engine's response to a call flows if the call arrives now and
+// all lengths are known.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
 	line := max(0, e.read-e.now)
@@ -91,8 +91,8 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn returns how long it takes until a queued call gets a slot and room, if running requests
-// complete and no others arrive.
+// roomIn returns the time until a queued call gets a slot and enough room, if running requests
+// complete and no other requests arrive.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
 	need := e.room(c)

@@ -1,6 +1,6 @@
-// Package plan implements `penstock bench plan`. It computes how many engines of which kind a trace
-// needs to meet given objectives. It can also compute the latencies of a given fleet under each
-// policy.
+// Package plan implements `penstock bench plan`. It computes how many engines of each kind are
+// needed to serve a trace within given objectives. It can also compute a given fleet's latencies
+// under each policy.
 //
 // It plays the trace on simulated engines behind the edge's routing (routing.Route over upstreams
 // that are planned but never probed), in virtual time. An event loop jumps from one event to the
@@ -12,26 +12,26 @@
 //   - Decoding slows down as more requests run.
 //   - If responses outgrow the room, requests are evicted.
 //
-// A test plays the same trace on the simulator and compares the times.
+// A test replays the same trace on the simulator and compares the times.
 //
 // A trace is only one sample of a load. The package therefore also plays other draws, in which the
-// times between requests are shuffled. The result is the number of engines that suffices in 95 % of
-// the draws, with the minimum and the maximum. If the draws cannot decide between policies, the
-// output mentions this and does not rank them.
+// times between requests are shuffled. The result is the number of engines that is enough in 95 %
+// of the draws, with the minimum and the maximum. If the draws cannot distinguish policies, the
+// output says so and does not rank them.
 //
-// A plan also compares a single pool with two pools by prompt length (pools.go). Each of these two
-// pools is played separately, with its part of the trace.
+// A plan also compares a single pool with two pools by prompt length (pools.go). Each of the two
+// pools is simulated separately, with its part of the trace.
 //
 // Like an edge that has just started, the simulated edge learns the speeds of the engines from the
 // calls in the trace. Until it knows all speeds, it routes by unread tokens and calls.
 //
-// A fleet of given size is also played with two rules of other proxies, and with two oracles. The
-// oracles know facts that no proxy can know. They show how much better a policy could be. They are
-// not an upper bound, because they consider only one call at a time.
+// A fleet of a given size is also simulated with two rules of other proxies, and with two oracles.
+// The oracles know facts that no proxy can know. They show how much better a policy could be. The
+// oracles are not an upper bound, because they consider only one call at a time.
 //
 // A block that more than one running request uses counts once. A prompt finds the blocks of all
-// earlier prompts in the cache, even of those that were not read yet. The cache is as large as the
-// room.
+// earlier prompts in the cache, even those of prompts that were not read yet. The cache is as large
+// as the room.
 //
 // The package does not model failures, slow starts, the microseconds that the edge takes, or the
 // real speed of hardware. The operator sets the speeds.

@@ -16,7 +16,7 @@ import (
 // concurrently.
 type Kind struct {
 	Name  string
-	Price float64 // per hour; 0: not set
+	Price float64 // per hour; 0 if not set
 	o     sim.Options
 }
 
@@ -95,7 +95,7 @@ func (k *Kind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
-// slower returns a kind that takes factor times as long for everything.
+// slower returns a kind for which everything takes factor times as long.
 func (k *Kind) slower(factor float64) *Kind {
 	out := *k
 	out.o.PrefillRate /= factor
@@ -109,20 +109,20 @@ func (k *Kind) slower(factor float64) *Kind {
 func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
 // engine is a simulated engine in virtual time. It follows the rules of package sim, but time
-// advances from event to event and not from token to token.
+// advances from event to event rather than from token to token.
 type engine struct {
 	k     *Kind
 	cache *scheduler.PrefixCache
 
-	waiting  []*call // waiting for a slot or room, in order
-	running  []*call // in the order in which they got their slots
+	waiting  []*call // calls that wait for a slot or room, in order
+	running  []*call // calls in the order in which they got their slots
 	decoding []*call // running requests that decode
 
 	now     float64        // time of the last update
-	mark    float64        // number of tokens of a request that has decoded since the start
+	mark    float64        // number of tokens that a request would have if it had decoded since the start
 	pins    scheduler.Pins // blocks of running requests
-	used    float64        // room in tokens that running requests use; a shared block counts once
-	read    float64        // when all queued prompts will have been read
+	used    float64        // tokens of room in use by running requests; a shared block counts once
+	read    float64        // time at which all queued prompts will have been read
 	version int            // version of the next scheduled change
 	peak    int
 	calls   int
@@ -152,8 +152,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// next returns how long it takes until a request is complete or the decoded tokens no longer fit.
-// It returns false if neither will happen.
+// next returns the time until a request is complete or the decoded tokens exceed the room. If
+// neither will happen, it returns false.
 func (e *engine) next() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -168,7 +168,7 @@ func (e *engine) next() (in float64, ok bool) {
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
-// whole returns the full blocks of the prompt. Other calls may share them.
+// whole returns the prompt's full blocks, which other calls may share.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
 // own returns the number of a call's tokens that are outside its full blocks.
@@ -179,8 +179,8 @@ func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the calls at the head of the queue. For each call it calls start
-// with the time at which the prompt will have been read.
+// grant gives slots and room to the calls at the head of the queue. For each of these calls, it
+// calls start with the time at which the prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -239,8 +239,8 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// evict moves the newest request back to the queue, and repeats this while the decoded tokens do
-// not fit. A request whose prompt is still being read is evicted at its first token.
+// While the decoded tokens do not fit, evict moves the newest request back to the queue. A request
+// whose prompt is still being read is evicted at its first token.
 func (e *engine) evict() {
 	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
 		c := e.running[len(e.running)-1]

@@ -21,7 +21,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// testTrace makes conversations of more than one turn with a common prefix.
+// testTrace creates conversations that share a prefix and have more than one turn.
 func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out []workload.Call
@@ -59,10 +59,11 @@ func bodyOf(c *workload.Call) string {
 		c.Out, c.Out, text.String()[len(role):])
 }
 
-// played contains the times of each call's first token and of its end, in seconds since the call.
+// played contains, for each call, the times of its first token and of its end, in seconds since the
+// call.
 type played struct {
 	first, end []float64
-	preempted  int64 // at the simulator
+	preempted  int64 // number of preemptions at the simulator
 }
 
 // playReal plays a trace on the simulator, with the clock of a synctest bubble.
@@ -126,8 +127,8 @@ func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) 
 	return p
 }
 
-// TestEngineIsTheSimulator plays traces on both the virtual engine and the simulator, and compares
-// their times.
+// TestEngineIsTheSimulator checks that the virtual engine and the simulator have the same times for
+// the same traces.
 func TestEngineIsTheSimulator(t *testing.T) {
 	base := sim.Options{PrefillRate: 8000, SharedPrefill: true, TokenRate: 50, BatchCost: time.Millisecond, Latency: 20 * time.Millisecond, Slots: 16, KVTokens: 100_000, CacheTokens: 100_000}
 	for name, c := range map[string]struct {

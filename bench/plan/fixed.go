@@ -18,7 +18,7 @@ type Played struct {
 	Engines int     `json:"engines"`
 	Draws   int     `json:"draws"`
 	Seed    uint64  `json:"seed"`
-	TooLong int     `json:"too_long"` // requests that were omitted because no engine has room for them
+	TooLong int     `json:"too_long"` // number of requests omitted because they fit in no engine
 	Rows    []*Play `json:"rows"`
 }
 
@@ -28,7 +28,8 @@ type Play struct {
 	// TTFT contains the p50, p90 and p99 of the time to first token in seconds.
 	TTFT map[string]Interval `json:"ttft_s"`
 	// CachedShare is the fraction of prompt tokens that the engines had cached. ExpectedShare is
-	// the fraction that the policy expected, or null if the policy has no expectations.
+	// the fraction that the policy expected to be cached, or null if the policy does not estimate
+	// it.
 	CachedShare   Interval  `json:"cached_share"`
 	ExpectedShare *Interval `json:"expected_share"`
 	// Calls contains the number of calls at each engine for the unchanged trace. Spread is the

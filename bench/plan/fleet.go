@@ -20,7 +20,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Tokens per block of a trace, and bytes per token.
+// Tokens per block in a trace, and bytes per token.
 const (
 	traceBlock    = workload.TraceBlock
 	bytesPerToken = 4
@@ -28,17 +28,17 @@ const (
 
 // request is a line in a trace.
 type request struct {
-	at      float64 // in seconds; has no meaning for a call that follows another call
-	after   int     // index of the call that it follows; negative: none
+	at      float64 // in seconds; meaningless for a call that follows another call
+	after   int     // index of the call that it follows; negative if none
 	think   float64 // seconds between the end of that call and this call
 	in, out int
 	session string
-	prefix  []uint64 // prefix of the prompt, for the edge
-	blocks  []uint64 // prefix of the prompt, for an engine's cache
+	prefix  []uint64 // blocks of the prompt as seen by the edge
+	blocks  []uint64 // blocks of the prompt as seen by an engine's cache
 }
 
-// newRequests converts a trace to requests. Equal blocks are equal text, both for the edge and for
-// the engines.
+// newRequests converts a trace to requests. Blocks with the same id stand for identical text, so
+// the edge and the engines treat them as equal.
 func newRequests(trace []workload.Call, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
@@ -69,16 +69,16 @@ type call struct {
 	lease    *upstreams.Lease // nil if a baseline chooses the engine
 	target   *routing.Target  // target of the lease
 	e        *engine
-	begun    bool // it has had a slot
+	begun    bool // the call has had a slot
 	cached   int
 	expected int // number of tokens that the policy expected to be cached
 	evicted  bool
-	sent     float64 // when the edge sent it
-	first    float64 // time of its first token; negative: none yet
+	sent     float64 // when the edge sent the call
+	first    float64 // time of its first token; negative before that
 	end      float64
-	held     float64 // tokens in the engine's room when the call got or left its slot
-	left     float64 // tokens to decode when the call got or left its slot
-	last     float64 // value that mark of its engine has at the call's last token
+	held     float64 // tokens of the call in the engine's room when it last got or left its slot
+	left     float64 // remaining tokens to decode when it last got or left its slot
+	last     float64 // value of the engine's mark at the call's last token
 }
 
 // change is a future event: a prompt has been read, or an engine changes.
@@ -86,7 +86,7 @@ type change struct {
 	at      float64
 	order   int
 	e       *engine
-	c       *call // the call whose prompt has been read; nil: the engine's next change
+	c       *call // the call whose prompt has been read; nil for the engine's next change
 	version int
 }
 
@@ -108,7 +108,7 @@ func (a *agenda) Pop() any {
 // has a slot wait at the edge, in order.
 type fleet struct {
 	route   *routing.Route
-	choose  func(*fleet, *call) *engine // nil: the route chooses
+	choose  func(*fleet, *call) *engine // if nil, the route chooses
 	engines []*engine
 	of      map[*upstreams.Upstream]*engine
 	rng     *rand.Rand
@@ -118,7 +118,7 @@ type fleet struct {
 	order   int
 	turn    int
 	draw    uint64
-	speed   float64   // the times of the trace are divided by this
+	speed   float64   // factor by which the trace is sped up
 	tokens  []float64 // number of decoded tokens, indexed by the number of running requests
 }
 
@@ -129,7 +129,7 @@ var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 })
 
 // newFleet creates engines of the given kinds behind a policy of the edge or a baseline. The
-// engines' names depend on the draw, because names determine the homes of prompts.
+// engines' names depend on the draw, because the names determine the homes of conversations.
 func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -174,7 +174,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests until the last response ends. It divides the times of the requests by speed.
+// run plays requests until the last response ends. It divides the requests' times by speed.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -301,7 +301,7 @@ func (f *fleet) note(d change) {
 	heap.Push(&f.due, d)
 }
 
-// outcome contains what the clients of a fleet would have measured.
+// outcome contains the values that the clients of a fleet would have measured.
 type outcome struct {
 	p99       map[string]float64 // by measure, in ms
 	cached    float64            // fraction of input tokens that were cached

@@ -74,7 +74,7 @@ func TestDraws(t *testing.T) {
 			moved++
 		}
 	}
-	// Arrival times change within a group of shuffled gaps, but not across groups.
+	// Arrival times change within a group of shuffled gaps, but groups start at the same times.
 	if d := again[2*shuffled].at - trace[2*shuffled].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
@@ -116,7 +116,7 @@ func TestFleetKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestPolicyCounts checks that the edge's routing makes a visible difference.
+// TestPolicyCounts checks that the edge's routing policy makes a visible difference.
 func TestPolicyCounts(t *testing.T) {
 	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
 	k := kind(t, "l4-8b")
@@ -129,8 +129,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed checks that, whatever the first guess is, the resulting number of engines meets the
-// objectives and one engine fewer does not.
+// TestNeed checks that, for any first guess, the resulting number of engines meets the objectives
+// and one engine fewer does not.
 func TestNeed(t *testing.T) {
 	s := &search{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
@@ -155,8 +155,8 @@ func TestNeed(t *testing.T) {
 }
 
 // TestEdgeLearnsSpeed checks that an edge learns from its calls how fast engines are and how much
-// they still have to read. An edge that learns this needs fewer engines than round-robin. An edge
-// that learned nothing would need more.
+// they still have to read. Such an edge needs fewer engines than round-robin. An edge that learned
+// nothing would need more engines than round-robin.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.Call
@@ -175,7 +175,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 	}
 }
 
-// TestTied checks that rows are not ranked if the draws do not distinguish them.
+// TestTied checks that rows are not ranked if the draws cannot distinguish them.
 func TestTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))
@@ -295,8 +295,8 @@ func TestFixedFleet(t *testing.T) {
 	}
 }
 
-// TestSessionsFollow checks that a call that follows another call arrives when the earlier response
-// is complete and the pause is over. This holds even if a call between the two is omitted.
+// TestSessionsFollow checks that a call that follows another call arrives once the earlier response
+// is complete and the pause is over. This must hold even if a call between the two is omitted.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
 	trace := []workload.Call{

@@ -33,7 +33,7 @@ type Pools struct {
 type Pool struct {
 	Engine   string `json:"engine"`
 	Policy   string `json:"policy"`
-	Requests int    `json:"requests"` // requests of the trace that go to the pool
+	Requests int    `json:"requests"` // number of requests in the trace that go to the pool
 	// Engines is how many engines meet the objectives in 95 % of the draws.
 	Engines int `json:"engines"`
 
@@ -68,8 +68,8 @@ func (s *search) part(keep func(*request) bool) *search {
 	return out
 }
 
-// enough returns how many engines meet the objectives in 95 % of the first draws. It returns a
-// number above maxEngines if no fleet does.
+// enough returns the number of engines needed to meet the objectives in 95 % of the first `draws`
+// draws. If no fleet meets them, it returns a number above maxEngines.
 func (s *search) enough(k *Kind, policy string, draws int) int {
 	if len(fitting(k, s.requests[0])) == 0 {
 		return maxEngines + 1
@@ -89,16 +89,16 @@ func (s *search) enough(k *Kind, policy string, draws int) int {
 	return needs[enoughOf(draws)-1]
 }
 
-// pools searches for the best pair of pools. The row "one" contains the kind of engine for long
-// prompts. Short prompts go to a kind in all. Kinds are mixed only if both have a price. It returns
-// nil if no pair of pools meets the objectives.
+// pools searches for the best pair of pools. The kind of engine in the row one is used for long
+// prompts, and a kind in all for short prompts. Kinds are mixed only if both have a price. If no
+// pair of pools meets the objectives, pools returns nil.
 func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 	best = s.bestSplit(one, all, splits(s.requests[0]), 1)
 	if best == nil || len(s.requests) == 1 {
 		return best
 	}
 	short := all[slices.IndexFunc(all, func(r *Row) bool { return r.kind == best.Short.kind })]
-	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests)) // with all draws
+	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests)) // repeat the search with all draws
 }
 
 // bestSplit returns the cheapest pair of pools for the given splits and number of draws.
@@ -131,7 +131,7 @@ func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best 
 	return best
 }
 
-// cost returns the price or, if there is none, the number of engines.
+// cost returns the price of the pools or, if there is none, the number of engines.
 func (p *Pools) cost() float64 {
 	if p.PriceHour != nil {
 		return *p.PriceHour
@@ -165,7 +165,7 @@ func (p *Pools) text() string {
 	return b.String()
 }
 
-// assumptions describes what the numbers for pools ignore.
+// assumptions describes the effects that the numbers for pools ignore.
 const assumptions = "Each of two pools is played alone and has to meet the objectives itself. The edge also sends short prompts to engines for long ones, " +
 	"and sessions may grow from one pool into the other: both are left out. Engines of a pool for short prompts have the same slots and room here: " +
 	"give them as an --engine of their own, with a price, if a shorter context gives them more.\n"

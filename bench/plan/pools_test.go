@@ -29,7 +29,7 @@ func TestPools(t *testing.T) {
 		name    string
 		engines []string
 		in      []int
-		split   int // 0: no pools
+		split   int // 0 if pools are not better
 		short   string
 		saves   bool
 	}{

@@ -20,7 +20,7 @@ const enough = 0.95
 // enoughOf returns the number of draws in which a fleet must meet the objectives.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
-// shuffled is how many consecutive gaps a draw shuffles.
+// shuffled is the number of consecutive gaps in a group that a draw shuffles.
 const shuffled = 64
 
 type search struct {
@@ -67,8 +67,9 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 
 func fitting(k *Kind, requests []request) []request { return keeping(requests, k.fits) }
 
-// keeping returns the requests for which keep returns true. If a request followed an omitted one,
-// it now follows that one's predecessor, or arrives when the omitted request would have arrived.
+// keeping returns the requests for which keep returns true. A request that followed an omitted one
+// now follows the omitted request's predecessor, or arrives when the omitted request would have
+// arrived.
 func keeping(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
 	at := make([]int, len(requests)) // new index of each request or, if it is omitted, of its predecessor
@@ -89,7 +90,7 @@ func (s *search) met(o outcome) bool {
 }
 
 // need returns the smallest number of engines that meets the objectives in a draw. It searches
-// around guess. If not even maxEngines engines suffice, it returns a larger number than maxEngines.
+// around guess. If maxEngines engines are not enough, it returns a larger number than maxEngines.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low misses the objectives; high meets them or is too large
@@ -114,8 +115,8 @@ func (s *search) need(k *Kind, policy string, n, guess int) int {
 type Row struct {
 	Engine string `json:"engine"`
 	Policy string `json:"policy"`
-	// Engines is how many engines meet the objectives in 95 % of the draws, or null if not even the
-	// largest fleet does.
+	// Engines is the number of engines needed to meet the objectives in 95 % of the draws, or null
+	// if even the largest fleet misses them.
 	Engines *int `json:"engines"`
 	// Least and Most are the extremes over all draws.
 	Least int `json:"least"`
@@ -127,10 +128,9 @@ type Row struct {
 	CachedShare Interval            `json:"cached_share"`
 	Imbalance   Interval            `json:"imbalance"`
 	// Room is the factor by which the load may grow before an objective is missed. It is null for
-	// all but the best policy of each kind.
+	// all policies except the best one for each kind.
 	Room *Interval `json:"room"`
-	// TooLong is the number of requests that are omitted because they do not fit in an engine of
-	// the kind.
+	// TooLong is the number of requests omitted because they do not fit in an engine of this kind.
 	TooLong int `json:"too_long"`
 	// PriceHour is the price of the fleet, or null if there is no price.
 	PriceHour *float64 `json:"price_hour"`
@@ -142,7 +142,7 @@ type Row struct {
 	kind  *Kind
 }
 
-// Interval is the median, the 5th and the 95th percentile over the draws.
+// Interval contains the median, the 5th and the 95th percentile over the draws.
 type Interval struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -219,8 +219,9 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room returns the factor by which the load of a fleet may grow. If the load grows, all requests of
-// the trace arrive faster. It is below 1 in draws in which the fleet misses the objectives.
+// room returns the factor by which the load of a fleet may grow. The load grows by making all
+// requests in the trace arrive faster. The factor is below 1 in draws in which the fleet misses the
+// objectives.
 func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
@@ -240,8 +241,8 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 // chance is the accepted probability of a false positive.
 const chance = 0.05
 
-// leastDraws is how many draws are needed to show a difference. Five draws that agree may still be
-// chance.
+// leastDraws is the number of draws needed to show a difference. If only five draws agree, this may
+// still be chance.
 const leastDraws = 6
 
 // tied reports whether the draws fail to show which of two rows needs fewer engines. This is the
@@ -272,7 +273,7 @@ func tied(a, b *Row) bool {
 }
 
 // rank orders the rows of a kind: first the best row and those tied with it, in the order in which
-// they were tried, and then the others.
+// they were tried, and then all other rows.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)
 	slices.SortStableFunc(rows, better)

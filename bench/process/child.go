@@ -17,8 +17,8 @@ import (
 // Patience is how long a child process may take to become ready.
 const Patience = 30 * time.Second
 
-// Child is a child process. It ends when Kill is called. Where this is supported (see bindChild),
-// it also ends when this process is killed.
+// Child is a child process. Kill ends it. On some systems (see bindChild), it also ends when this
+// process is killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
@@ -40,8 +40,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	}
 	started, said := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The child is bound to the thread that starts it, so this thread must exist until the
-		// child has ended.
+		// The child ends when the thread that started it ends, so this thread must exist until the
+		// child has exited.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := startOn(c.Cmd, on)
@@ -110,7 +110,7 @@ func childEnv() []string {
 // than once.
 func (c *Child) Kill() {
 	select {
-	case <-c.Done: // the process id may have been reused
+	case <-c.Done: // the process has exited, and its id may have been reused
 		return
 	default:
 	}
@@ -118,7 +118,7 @@ func (c *Child) Kill() {
 	<-c.Done
 }
 
-// lastLines is a writer that keeps the end of a process's standard error.
+// lastLines is a writer that keeps the end of a process's error output.
 type lastLines struct {
 	mu  sync.Mutex
 	buf []byte

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// allowed returns the line in /proc that lists the processors of a process or thread.
+// allowed returns the line in /proc that lists the CPUs on which a process or thread may run.
 func allowed(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path + "/status")
@@ -20,8 +20,8 @@ func allowed(t *testing.T, path string) string {
 	return strings.TrimSpace(line)
 }
 
-// TestChildOnAProcessor checks that a child can run on one processor while the processors of this
-// process stay the same.
+// TestChildOnAProcessor checks that a child process can be pinned to one CPU without changing the
+// CPUs of this process.
 func TestChildOnAProcessor(t *testing.T) {
 	all := Processors()
 	if len(all) == 0 {

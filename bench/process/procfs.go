@@ -31,10 +31,10 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
 }
 
-// scheduled contains the scheduler's times for a process, in nanoseconds, summed over all threads.
+// scheduled contains the scheduler's times for a process, in nanoseconds, as sums over all threads.
 type scheduled struct {
-	ran    float64 // on a CPU
-	Waited float64 // runnable, waiting for a CPU
+	ran    float64 // time running on a CPU
+	Waited float64 // time runnable but waiting for a CPU
 }
 
 // Schedule reads /proc/ID/task/*/schedstat, which exists only on Linux. id is a process id or
@@ -61,7 +61,7 @@ func Schedule(id string) (scheduled, error) {
 	return s, nil
 }
 
-// Numbers formats CPU numbers as Linux does: 0-3,5.
+// Numbers formats CPU numbers as Linux does, for example 0-3,5.
 func Numbers(list []int) string {
 	var out []string
 	for i := 0; i < len(list); {

@@ -26,7 +26,7 @@ func MaxRSS() (int64, bool) {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
 		return u.Maxrss, true
 	}
-	return int64(u.Maxrss) * 1024, true //nolint:unconvert // of 32 bits on some systems
+	return int64(u.Maxrss) * 1024, true //nolint:unconvert // it has 32 bits on some systems
 }
 
 // FileLimit returns how many file descriptors the process may have. Go raises the soft limit to the
@@ -36,5 +36,5 @@ func FileLimit() uint64 {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
 		return 0
 	}
-	return uint64(l.Cur) //nolint:unconvert // signed on some systems
+	return uint64(l.Cur) //nolint:unconvert // it is signed on some systems
 }

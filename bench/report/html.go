@@ -67,7 +67,7 @@ type page struct {
 	Explain                                 []string // explanation of the scenario, in paragraphs
 	*result.Penstock
 	Figures       []figure
-	Tables, Parts []table // tables that precede and follow the plots
+	Tables, Parts []table // Tables precede the plots, and Parts follow them
 	Setup         []table
 	Plots         []plot
 	Groups        []plotGroup
@@ -81,7 +81,7 @@ type figure struct{ Name, Value, Unit, Note string }
 
 type plotGroup struct{ ID, Title, Text string }
 
-// plotGroups contains all sections in order.
+// plotGroups contains all plot sections in order.
 var plotGroups = []plotGroup{
 	{"load", "Over load", "Each point is a stage of the run."},
 	{"time", "Over time", "Seconds since the start; percentiles of what happened in each interval."},
@@ -102,7 +102,7 @@ func newPage(r *result.Result) *page {
 	}
 	if s := p.Scenario; s != nil {
 		g.Explain = strings.Split(s.Explain, "\n\n")
-		if s.OwnFleet { // the fleet's ports would tell the reader nothing
+		if s.OwnFleet { // the fleet's ports mean nothing to the reader
 			g.Subject = "simulated engines behind an edge"
 		}
 	}
@@ -286,8 +286,8 @@ func named[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
-// retryWait describes for how long clients waited because of Retry-After. It returns "" if they did
-// not wait.
+// retryWait describes how long clients waited because of Retry-After. If they did not wait, it
+// returns "".
 func retryWait(p *result.Penstock) string {
 	if p.Load.RetryWaitS == 0 {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is a chart on the page: columns over a common x. The script on the page does not know what
-// the columns mean.
+// plot is a chart on the page: columns over a common x axis. The script on the page does not depend
+// on what the columns mean.
 type plot struct {
 	Group  string    `json:"group"` // section: load, time, spread or engine
 	Title  string    `json:"title"`
@@ -26,7 +26,7 @@ type plot struct {
 	Lines  []line    `json:"lines"`
 	Marks  []mark    `json:"marks"` // vertical lines: events, ends of stages
 	YMax   *float64  `json:"y_max"`
-	Words  string    `json:"words"` // description for readers who cannot see the picture
+	Words  string    `json:"words"` // text for readers who cannot see the chart
 }
 
 // line is a column of a plot. Tones 1 to 3 are shades of one colour, for percentiles. Tone 4 is the
@@ -161,7 +161,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or returns *v, or otherwise if v is nil.
+// or returns *v. If v is nil, it returns otherwise.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -228,11 +228,13 @@ func timePlots(p *result.Penstock) []plot {
 	return out
 }
 
-// maxUpstreams is how many upstreams get a line each. A reader could not distinguish more lines.
+// maxUpstreams is the maximum number of upstreams with a line in a plot. A reader could not
+// distinguish more lines.
 const maxUpstreams = 8
 
-// upstreamLines returns the responses of each upstream, or only of the busiest ones. A line has a
-// gap while the engine's page could not be read, because the engine was dead and not idle.
+// upstreamLines returns the responses of each upstream, or only those of the busiest ones. While
+// the engine's page could not be read, a line has a gap, because the engine was dead rather than
+// idle.
 func upstreamLines(p *result.Penstock) (out []line) {
 	s := &p.Series
 	names := slices.Sorted(maps.Keys(s.Upstreams))
@@ -261,7 +263,7 @@ func upstreamLines(p *result.Penstock) (out []line) {
 	return out
 }
 
-// dead reports whether the last read of an engine's page before the given time has failed.
+// dead reports whether the last read of an engine's page before the given time failed.
 func dead(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
@@ -309,7 +311,7 @@ func wide(lines []line) bool {
 	return high > 100*low
 }
 
-// spreadPlots returns cumulative distributions. For each duration, they show the fraction of
+// spreadPlots returns cumulative distributions. They show, for each duration, the fraction of
 // samples that took at most that long.
 func spreadPlots(p *result.Penstock) []plot {
 	var out []plot
@@ -366,7 +368,7 @@ func shares(d *result.Distribution, xs []float64) []*float64 {
 	})
 }
 
-// telemetry lists the metrics to plot, by the suffix of their names.
+// telemetry lists the metrics to plot, identified by the suffix of their names.
 var telemetry = []struct{ title, ends string }{
 	{"Running and waiting requests", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
 	{"Use of the KV cache", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},

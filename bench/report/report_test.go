@@ -59,8 +59,8 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// TestHostileNames checks that hostile names of models, engines and stages do not change the
-// elements of a report, and that the report shows the names.
+// TestHostileNames checks that hostile names of models, engines and stages do not change a report's
+// elements, and that the report shows the names.
 func TestHostileNames(t *testing.T) {
 	named := func(name string) string {
 		r := benchtest.FullResult(t)
@@ -143,7 +143,7 @@ func TestReportData(t *testing.T) {
 	if groups["load"] != 5 || groups["time"] != 8 || groups["spread"] != 3 || groups["engine"] != 2 {
 		t.Errorf("plots = %v, want load 5, time 8, spread 3, engine 2", groups)
 	}
-	// A closed loop with one stage has no schedule, and no range of loads to plot over.
+	// A closed loop with one stage has no schedule, and no range of loads for a plot.
 	one := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20}.Result(t)
 	one.Penstock.Load.Mode = "closed"
 	for _, p := range plots(one.Penstock) {
@@ -181,7 +181,7 @@ func TestReportInTheTerminal(t *testing.T) {
 	golden.File(t, "testdata/terminal.txt", text.Bytes())
 }
 
-// TestReportInBrowser opens the page in a browser and checks the drawing.
+// TestReportInBrowser checks the drawing of the page in a browser.
 func TestReportInBrowser(t *testing.T) {
 	fastset.LeaveOut(t, "the report in a browser")
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -227,8 +227,8 @@ func TestReportInBrowser(t *testing.T) {
 				Ink      string   `json:"ink"`
 				Paper    string   `json:"paper"`
 				Overflow bool     `json:"overflow"`
-				Mute     int      `json:"mute"`  // pictures without a description
-				Stuck    int      `json:"stuck"` // tables that cannot be scrolled with the keyboard
+				Mute     int      `json:"mute"`  // number of charts without a description
+				Stuck    int      `json:"stuck"` // number of tables that cannot be scrolled with the keyboard
 				Pale     []string `json:"pale"`  // text with a contrast below 4.5, and lines below 3
 			}
 			// An empty canvas has only transparent pixels.
@@ -282,8 +282,8 @@ func TestReportInBrowser(t *testing.T) {
 	}
 }
 
-// TestReportShowsLoneSamples draws a run that has responses only every other second. No two samples
-// are adjacent, so lines alone would show nothing.
+// TestReportShowsLoneSamples checks that a run with responses only every other second is visible.
+// No two samples are adjacent, so lines alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
 	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)
 	for _, m := range r.Penstock.Series.Latency {
@@ -307,7 +307,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 		Title string `json:"title"`
 		Ink   int    `json:"ink"`
 	}
-	// Axes, grid and marks are grey, and only data is coloured.
+	// Axes, grid and marks are grey. Only data is coloured.
 	drawn, err := chromedp.Run(tab, chromedp.Evaluate[[]plotInk](`[...document.querySelectorAll('.plots[data-group="time"] .plot')].map((box) => {
 		const c = box.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 		let ink = 0;
@@ -327,8 +327,8 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	}
 }
 
-// TestSweepPlot draws the closed loops and rates of a sweep over one axis. It also draws closed
-// loops without rates, over their concurrency.
+// TestSweepPlot checks that the closed loops and rates of a sweep share one axis. Closed loops
+// without rates are plotted over their concurrency.
 func TestSweepPlot(t *testing.T) {
 	num := func(v float64) *float64 { return &v }
 	stage := func(concurrency int, rate, achieved float64) result.Stage {

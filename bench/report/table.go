@@ -13,8 +13,8 @@ import (
 	"penstock/bench/result"
 )
 
-// table contains rows of text. Words is the number of leading columns that contain words instead of
-// numbers.
+// table contains rows of text. Words is the number of columns, from the left, that contain words
+// instead of numbers.
 type table struct {
 	Title, Note string
 	Head        []string
@@ -41,8 +41,8 @@ func (t *table) add(class string, first cell, texts ...string) {
 	t.Rows = append(t.Rows, row{class, all})
 }
 
-// text formats the table for a terminal. Columns have a fixed width, words are aligned left and
-// numbers right, and the notes of the cells follow.
+// text formats the table for a terminal. Columns have a fixed width. Words are aligned left and
+// numbers right. The notes of the cells follow the table.
 func (t *table) text() string {
 	width := make([]int, len(t.Head))
 	lines := [][]string{t.Head}
@@ -79,7 +79,7 @@ func (t *table) text() string {
 	return b.String()
 }
 
-// summaryTable returns an empty table in which each row will contain a summary.
+// summaryTable returns an empty table for rows that contain summaries.
 func summaryTable(title, note, first string) table {
 	return table{Title: title, Note: note, Words: 1, Head: []string{
 		first, "requests", "errors", "req/s", "tok/s",

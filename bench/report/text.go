@@ -14,7 +14,7 @@ import (
 // boxWidth is the width of the block that vLLM's tool prints.
 const boxWidth = 50
 
-// writer collects lines, so that its users need not handle errors.
+// writer collects lines. Its callers do not have to handle errors.
 type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -41,13 +41,13 @@ var metricTitles = map[string][2]string{
 	result.Connect: {"Connecting", "connect"},
 }
 
-// formulas are printed below those measures that other tools define differently.
+// formulas are printed below the measures that other tools define differently.
 var formulas = map[string]string{
 	result.TPOT: "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
 	result.ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
 }
 
-// WriteText prints the result: vLLM's block, what Penstock adds to it, and the verdict.
+// WriteText prints the result: vLLM's block, Penstock's additions to it, and the verdict.
 func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
 	b.block(r)

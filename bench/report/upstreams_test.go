@@ -63,7 +63,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestSubject checks that the report names the scenario, and not a port, if the scenario starts a
+// TestSubject checks that the report names the scenario rather than a port if the scenario starts a
 // fleet.
 func TestSubject(t *testing.T) {
 	r := &result.Result{Penstock: &result.Penstock{

@@ -15,7 +15,7 @@ const (
 )
 
 // Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits. It also
-// records their exact mean, deviation and extremes. The zero value is ready to use. It is not safe
+// records the exact mean, deviation and extremes. The zero value is ready to use. It is not safe
 // for concurrent use.
 type Histogram struct {
 	H            *hdrhistogram.Histogram
@@ -82,5 +82,5 @@ func (h *Histogram) Distribution() *Distribution {
 	return d
 }
 
-// PercentileName formats a percentile as in keys: 99, 99.9.
+// PercentileName formats a percentile as in keys, for example 99 or 99.9.
 func PercentileName(p float64) string { return strconv.FormatFloat(p, 'f', -1, 64) }

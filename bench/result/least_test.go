@@ -2,7 +2,7 @@ package result
 
 import "testing"
 
-// TestLeastSamples pins the numbers that documents and messages contain.
+// TestLeastSamples checks the numbers that appear in documents and messages.
 func TestLeastSamples(t *testing.T) {
 	for percent, want := range map[float64]int{50: 30, 90: 50, 95: 100, 99: 500, 99.9: 5000} {
 		if got := LeastSamples(percent); got != want {

@@ -14,14 +14,15 @@ type Key struct {
 	Percent float64 // used if Stat is p
 }
 
-// FlatMeasures and FlatStatistics are those in vLLM's block and in the flat keys.
+// FlatMeasures and FlatStatistics are the measures and statistics in vLLM's block and in the flat
+// keys.
 var (
 	FlatMeasures   = []string{TTFT, TPOT, ITL, E2EL}
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
 )
 
-// rates contains the numbers in a Summary that are not latencies. It also says whether a larger
-// number is better.
+// rates contains the numbers in a Summary that are not latencies, and whether a larger number is
+// better.
 var rates = map[string]struct {
 	more bool
 	of   func(*Summary) *float64
@@ -112,8 +113,8 @@ func (k Key) Of(d *Distribution) float64 {
 	return d.Quantile(k.Percent)
 }
 
-// Quantile returns a percentile. It prefers a value that was computed from the samples to an
-// estimate from the buckets.
+// Quantile returns a percentile. It prefers a value computed from the samples to an estimate based
+// on the buckets.
 func (d *Distribution) Quantile(p float64) float64 {
 	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
 		return v
@@ -151,7 +152,7 @@ func (k Key) Format(v float64) string {
 }
 
 // Unit returns the unit to append to the result of Format, including a leading space. It returns ""
-// for counts, and if Format already includes the unit.
+// for counts, or if Format already includes the unit.
 func (k Key) Unit() string {
 	switch {
 	case k.Stat != "":

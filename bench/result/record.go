@@ -16,15 +16,15 @@ const (
 
 // Faults of streams: the keys of Summary.StreamFaults.
 const (
-	FaultNoEnd    = "no_end"     // no end event of the dialect
-	FaultNoDone   = "no_done"    // complete, but without [DONE]; the request counts as completed
+	FaultNoEnd    = "no_end"     // the dialect's end event is missing
+	FaultNoDone   = "no_done"    // no [DONE]; the request counts as completed
 	FaultUnparsed = "unparsed"   // an event that is not valid JSON
 	FaultAfterEnd = "after_end"  // content after the end
 	FaultOrder    = "order"      // events in an order that the dialect forbids
 	FaultLost     = "token_lost" // fewer text events than tokens in the usage, unlike other streams
 	FaultNoUsage  = "no_usage"   // usage was requested but is missing; the request counts as completed
 	FaultToolJSON = "tool_json"  // tool call arguments that are not valid JSON
-	FaultEmpty    = "empty"      // complete, but without tokens; the request counts as completed
+	FaultEmpty    = "empty"      // no tokens; the request counts as completed
 )
 
 // Faults returns all stream faults.
@@ -36,10 +36,10 @@ func Faults() []string {
 }
 
 // Record describes one request. It is a line in the JSONL file. Times are nanoseconds since the
-// start of the run, or null if the event did not happen. It contains no text of the prompt or the
+// start of the run, or null if the event did not happen. It contains no text from the prompt or the
 // response.
 type Record struct {
-	ID      int    `json:"id"`      // in the order of the schedule, counting from 0
+	ID      int    `json:"id"`      // position in the schedule, counting from 0
 	Stage   int    `json:"stage"`   // index in Penstock.Stages; -1 in the warm-up
 	Dialect string `json:"dialect"` // chat, messages, …
 	Stream  bool   `json:"stream"`
@@ -52,15 +52,15 @@ type Record struct {
 	ScheduledNS    int64  `json:"scheduled_ns"`
 	SentNS         *int64 `json:"sent_ns"`
 	FirstByteNS    *int64 `json:"first_byte_ns"`
-	FirstTokenNS   *int64 `json:"first_token_ns"` // of speech: the first byte of audio
+	FirstTokenNS   *int64 `json:"first_token_ns"` // for speech, the first byte of audio
 	FirstVisibleNS *int64 `json:"first_visible_ns"`
 	LastTokenNS    *int64 `json:"last_token_ns"`
 	EndNS          int64  `json:"end_ns"`
-	// ConnectNS is the duration of connecting, or null if a connection was reused.
+	// ConnectNS is the duration of the connect, or null if a connection was reused.
 	ConnectNS *int64 `json:"connect_ns"`
 
-	Status int `json:"status"` // 0: none
-	// Error is one of the kinds, or empty. Code comes from the error object, and is reduced to an
+	Status int `json:"status"` // 0 if there was no response
+	// Error is one of the kinds, or empty. Code is taken from the error object and sanitized to an
 	// identifier.
 	Error  string   `json:"error"`
 	Code   string   `json:"code"`
@@ -77,18 +77,18 @@ type Record struct {
 	InputTokens  *int `json:"input_tokens"`
 	OutputTokens *int `json:"output_tokens"`
 	CachedTokens *int `json:"cached_tokens"`
-	// InputSource and OutputSource are the sources of the counts: usage or estimate. They are empty
-	// if there is no count.
+	// InputSource and OutputSource are the sources of the token counts: usage or estimate. They are
+	// empty if there is no count.
 	InputSource  string `json:"input_source"`
 	OutputSource string `json:"output_source"`
 	FinishReason string `json:"finish_reason"`
 
-	// Chunks counts events with tokens. Coalesced counts how many of them arrived in the same read
-	// as an earlier one.
+	// Chunks counts events with tokens. Coalesced counts those that arrived in the same read as an
+	// earlier one.
 	Chunks    int   `json:"chunks"`
 	Coalesced int   `json:"coalesced"`
-	BytesIn   int64 `json:"bytes_in"` // of the response, including the head
-	// GapsNS are the gaps between reads that returned tokens. Only this file contains them.
+	BytesIn   int64 `json:"bytes_in"` // bytes of the response, including the head
+	// GapsNS are the gaps between reads that returned tokens. Only the JSONL file contains them.
 	GapsNS []int64 `json:"gaps_ns,omitempty"`
 
 	// Upstream, Attempts and QueueNS come from the edge's headers (log.debug_headers). They are

@@ -37,14 +37,14 @@ func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 }
 
 // Writable checks before the run that a file can be written, so that a mistyped folder does not
-// waste a run. It neither changes an existing file nor leaves a new one behind. Its error is a
-// usage error (code 2).
+// waste a run. Writable neither changes an existing file nor leaves a new one behind. Its error is
+// a usage error (code 2).
 func Writable(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
 		err = errors.New("it is a folder")
-	case err == nil && !info.Mode().IsRegular(): // opening a pipe or a terminal has effects
+	case err == nil && !info.Mode().IsRegular(): // do not open a pipe or a terminal, because that has side effects
 	case err == nil:
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_WRONLY, 0); err == nil {
@@ -54,7 +54,7 @@ func Writable(name string) error {
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
 			err = errors.Join(f.Close(), os.Remove(name))
-		} else if errors.Is(err, fs.ErrExist) { // the file was created meanwhile, or is a dangling link
+		} else if errors.Is(err, fs.ErrExist) { // the file was created in the meantime, or is a dangling link
 			err = nil
 		}
 	}

@@ -11,14 +11,14 @@ import (
 const (
 	TTFT             = "ttft"               // from sent to the first token
 	TTFV             = "ttfv"               // from sent to the first visible token
-	ITL              = "itl"                // gaps between tokens, of all requests
-	TPOT             = "tpot"               // mean gap of a request
+	ITL              = "itl"                // gaps between tokens, over all requests
+	TPOT             = "tpot"               // mean gap within a request
 	E2EL             = "e2el"               // from sent to the last byte
 	TTFTFromSchedule = "ttft_from_schedule" // from scheduled to the first token
 	E2ELFromSchedule = "e2el_from_schedule" // from scheduled to the last byte
 	ScheduleDelay    = "schedule_delay"     // from scheduled to sent; vLLM calls it client queue time
-	Queue            = "queue"              // wait at the edge, as the edge reports it
-	Connect          = "connect"            // for new connections only
+	Queue            = "queue"              // wait at the edge, as reported by the edge
+	Connect          = "connect"            // duration of the connect, for new connections only
 )
 
 // Measures returns all measures in the order in which reports list them.
@@ -28,7 +28,7 @@ func Measures() []string {
 
 // Summary contains the measures of a set of requests.
 type Summary struct {
-	// Requests is how many requests were sent in the measured part: Completed + Failed + Left.
+	// Requests is the number of requests sent in the measured part: Completed + Failed + Left.
 	Requests  int `json:"requests"`
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
@@ -51,38 +51,38 @@ type Summary struct {
 	OutputThroughput  *float64 `json:"output_throughput"`
 	Goodput           *float64 `json:"goodput"`
 	// GoodShare is the fraction of completed and failed requests that met all objectives. A failed
-	// request meets none.
+	// request meets no objectives.
 	GoodShare *float64 `json:"good_share"`
 	// MeanConcurrency is the sum of all latencies divided by Seconds.
 	MeanConcurrency *float64 `json:"mean_concurrency"`
-	// Latency has an entry for each of Measures. The entry is null if the measure was not taken.
+	// Latency has an entry for each measure. The entry is null if the measure was not taken.
 	Latency map[string]*Distribution `json:"latency"`
 	// CoalescedShare is the fraction of token events that arrived in the same read as an earlier
-	// one. Their gaps have no meaning and are not in ITL.
+	// one. Their gaps are meaningless and are not in ITL.
 	CoalescedShare *float64 `json:"coalesced_share"`
 	// Errors are the failures, most frequent first.
 	Errors []ErrorCount `json:"errors"`
-	// StreamFaults counts faulty streams by the kind of fault. It includes streams that failed
-	// because of the fault.
+	// StreamFaults counts faulty streams by kind of fault. It includes streams that failed because
+	// of the fault.
 	StreamFaults map[string]int `json:"stream_faults"`
 	// Unmeasured contains the reason for each member or measure that is null.
 	Unmeasured map[string]string `json:"unmeasured"`
 }
 
-// ErrorCount is a kind of failure and how often it occurred.
+// ErrorCount is the number of failures of one kind.
 type ErrorCount struct {
-	// Kind is one of a closed set.
+	// Kind is one of the Err constants.
 	Kind string `json:"kind"`
 	// Status is the HTTP status, or 0 if there was none.
 	Status int `json:"status"`
-	// Code is the code or type in the error object, reduced to an identifier. It may be empty.
+	// Code is the code or type in the error object, sanitized to an identifier. It may be empty.
 	Code  string `json:"code"`
 	Count int    `json:"count"`
-	// Expected is how many of these failures --expect-errors covers.
+	// Expected is the number of these failures that --expect-errors covers.
 	Expected int `json:"expected"`
 }
 
-// Label formats kind, status and code for people.
+// Label formats kind, status and code for display.
 func (e ErrorCount) Label() string {
 	parts := []string{e.Kind}
 	if e.Status != 0 {
@@ -109,15 +109,15 @@ func (e ErrorCount) Belongs() string {
 type Distribution struct {
 	Count int64   `json:"count"`
 	Mean  float64 `json:"mean"`
-	Std   float64 `json:"std"` // of the population
+	Std   float64 `json:"std"` // population standard deviation
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
 	// Percentiles is keyed by name, such as "50" and "99.9". It always contains 1, 5, 10, 25, 50,
 	// 75, 90, 95, 99 and 99.9.
 	Percentiles map[string]float64 `json:"percentiles"`
-	// Buckets are the non-empty buckets of an HdrHistogram with 3 significant digits, in order:
-	// [middle in ms, count]. Their cumulative sum, divided by Count, is the CDF. To merge two
-	// distributions, add the counts.
+	// Buckets are the non-empty buckets of an HdrHistogram with 3 significant digits, in ascending
+	// order: [middle in ms, count]. The cumulative sum of the counts, divided by Count, is the CDF.
+	// To merge two distributions, add the counts.
 	Buckets [][2]float64 `json:"buckets"`
 }
 
@@ -143,15 +143,15 @@ func (d *Distribution) at(i int64) float64 {
 	return d.Max
 }
 
-// Series shows the run over time, in columns of equal length. An interval is 1 s long. The length
-// doubles whenever there would be more than 1200 intervals.
+// Series shows the run over time, in columns of equal length. An interval is initially 1 s long.
+// Its length doubles whenever there would be more than 1200 intervals.
 type Series struct {
 	IntervalS float64 `json:"interval_s"`
 	// TS contains the starts of the intervals in seconds since the start of the run, including the
 	// warm-up.
 	TS []float64 `json:"t_s"`
-	// Scheduled, Sent, Completed, Failed and Left count requests. Each counts a request in the
-	// interval of that event.
+	// Scheduled, Sent, Completed, Failed and Left count requests. Each of them counts a request in
+	// the interval in which that event happened.
 	Scheduled []int `json:"scheduled"`
 	Sent      []int `json:"sent"`
 	Completed []int `json:"completed"`
@@ -165,9 +165,9 @@ type Series struct {
 	// OutputTokens is the number of output tokens in each interval.
 	OutputTokens []float64 `json:"output_tokens"`
 	// Latency contains percentiles for each interval in ms, or null for an interval without
-	// samples. Values of ttft belong to the interval of the first token, and values of e2el to that
-	// of the end. The keys are ttft, ttft_from_schedule, itl and e2el. Each entry has the keys
-	// "50", "90", "99" and "max".
+	// samples. Values of ttft belong to the interval of the first token, and values of e2el to the
+	// interval of the end. The keys are ttft, ttft_from_schedule, itl and e2el. Each entry has the
+	// keys "50", "90", "99" and "max".
 	Latency map[string]map[string][]*float64 `json:"latency"`
 	// Stage is the index of the stage in which each interval starts, or -1 in the warm-up.
 	Stage []int `json:"stage"`

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestReadOtherResult checks that a file of vLLM's tool is refused, because it has no histograms.
+// TestReadOtherResult checks that a file written by vLLM's tool is rejected, because it has no
+// histograms.
 func TestReadOtherResult(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vllm.json")
 	if err := os.WriteFile(path, []byte(`{"date":"20260101-000000","backend":"openai-chat","request_rate":4.0,"completed":10,"p99_ttft_ms":9,"latencies":[0.1]}`), 0o600); err != nil {

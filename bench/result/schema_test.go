@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestSchema generates the schema from the types and their comments, and compares it with the file.
+// TestSchema checks that the file equals the schema generated from the types and their comments.
 func TestSchema(t *testing.T) {
 	g := generator{docs: comments(t), defs: map[string]any{}}
 	root := g.object(reflect.TypeFor[Result]())
@@ -50,7 +50,7 @@ func (g *generator) schema(t reflect.Type) map[string]any {
 		return nullable(g.schema(t.Elem()))
 	case t.Kind() == reflect.Struct:
 		if _, ok := g.defs[t.Name()]; !ok {
-			g.defs[t.Name()] = nil // already known if the type contains itself
+			g.defs[t.Name()] = nil // set first, in case the type contains itself
 			g.defs[t.Name()] = g.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + t.Name()}

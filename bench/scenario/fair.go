@@ -19,8 +19,8 @@ import (
 type keySpec struct {
 	ID     string `yaml:"id"`
 	Weight int    `yaml:"weight"`
-	// Loops is the number of concurrent calls of the key. Each loop sends its next call after the
-	// last response.
+	// Loops is the number of concurrent calls made with the key. Each loop sends its next call
+	// after the last response.
 	Loops  int `yaml:"loops"`
 	Prompt int `yaml:"prompt"` // number of words in each prompt, at about one token per word
 	Answer int `yaml:"answer"` // number of tokens in each response
@@ -53,7 +53,8 @@ func (f *fleet) appendKeys(b *strings.Builder) {
 	}
 }
 
-// slots returns how many calls a model's engines serve concurrently, or 0 if there is no limit.
+// slots returns the number of calls that a model's engines serve concurrently, or 0 if there is no
+// limit.
 func (s *fleetSpec) slots(model string) int {
 	n := 0
 	for _, e := range s.Engines {
@@ -67,8 +68,8 @@ func (s *fleetSpec) slots(model string) int {
 	return n
 }
 
-// saturates reports whether the keys can show how they share a model. This requires at least two
-// keys that always have waiting calls, and one key that has few calls.
+// saturates reports whether the load of the keys can show how they share a model. This requires at
+// least two keys that always have waiting calls, and one key that has few calls.
 func (s *fleetSpec) saturates(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -84,7 +85,8 @@ func (s *fleetSpec) saturates(model string) bool {
 	return slots > 0 && large >= 2 && small >= 1
 }
 
-// enoughCalls is how many calls of each key must be counted, even on a slow machine.
+// enoughCalls is the minimum number of calls that must be counted for each key, even on a slow
+// machine.
 const enoughCalls = 5
 
 // keyService is the service that a key received while all keys sent calls.
@@ -111,7 +113,7 @@ func (s *keyService) median() time.Duration {
 }
 
 // fair keeps all keys busy for a time, and judges how they have shared the model. It starts to
-// count when every key has received a response. At that time, calls of all keys are waiting. It
+// count once every key has received a response, because calls of all keys are then waiting. It
 // stops when the time is over and enough calls of each key were answered.
 func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)

@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestFairIsJudgedByTokens checks that fairness depends on tokens and weights, and not on the
+// TestFairIsJudgedByTokens checks that fairness depends on tokens and weights rather than on the
 // number of calls.
 func TestFairIsJudgedByTokens(t *testing.T) {
 	keys := []keySpec{
@@ -22,7 +22,7 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		docs, code, one keyService
-		want            string // part of the error; empty: fair
+		want            string // part of the error; empty if the result is fair
 	}{
 		{"by weight", service(100_000, 2000, 5*time.Second), service(200_000, 900, time.Second), service(900, 90, 50*time.Millisecond), ""},
 		{"off by what the slots hold", service(112_000, 2000, 5*time.Second), service(188_000, 900, time.Second), service(900, 90, 0), ""},
@@ -43,7 +43,7 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 	}
 }
 
-// TestFairKeys sends calls with more than one key to a full engine, using real processes.
+// TestFairKeys checks how keys share a full engine, using real processes.
 func TestFairKeys(t *testing.T) {
 	fastset.LeaveOut(t, "keys that share a full engine, in processes")
 	t.Parallel()

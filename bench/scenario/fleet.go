@@ -22,7 +22,7 @@ type fleetSpec struct {
 	// deployed at every engine that serves it.
 	Models []modelSpec `yaml:"models"`
 	// Keys are the edge's API keys, and the load that the event "fair" sends with each of them. If
-	// there are keys, the run also uses a key, whose weight is 1. If there are no keys, the edge
+	// there are keys, the run also uses a key, which has weight 1. If there are none, the edge
 	// requires no API key.
 	Keys []keySpec `yaml:"keys"`
 	// Required is true if the scenario makes no sense with the user's own engines.
@@ -51,7 +51,7 @@ type modelSpec struct {
 	Retry  string `yaml:"retry"`
 }
 
-// fleet is a running fleet. Close ends its processes.
+// fleet is a running fleet. Close kills its processes.
 type fleet struct {
 	spec fleetSpec
 	dir  string
@@ -64,7 +64,7 @@ type fleet struct {
 	keys    map[string]string // API keys, by id
 	URL     string            // URL of the edge, without /v1
 	Admin   string
-	Key     string // API key of the run; empty if the edge requires none
+	Key     string // the run's API key; empty if the edge requires none
 }
 
 type fleetEngine struct {
@@ -165,23 +165,21 @@ var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
 	"busy or fair with a model and a duration, or reload"
 
-// Do applies one of these events to the fleet:
+// Do performs one of these events:
 //
 //   - "crash ENGINE" kills the engine's process.
 //   - "restart ENGINE" starts the process again at the same address.
-//   - "remove ENGINE" and "add ENGINE" change the configuration and reload the
-//     edge.
+//   - "remove ENGINE" and "add ENGINE" change the configuration and reload the edge.
 //   - "reload" changes weights in the configuration and reloads the edge.
-//   - "wedge ENGINE" stalls an engine, which still answers probes, and waits until the edge sends
-//     it no more calls.
-//   - "recover ENGINE" resumes the engine, and waits until the edge sends it
-//     calls again.
+//   - "wedge ENGINE" stalls an engine, which still answers probes, and waits until the edge stops
+//     sending it calls.
+//   - "recover ENGINE" resumes the engine, and waits until the edge sends it calls again.
 //   - "busy MODEL DURATION" sends calls during which the model's engines are silent for DURATION,
 //     and waits for these calls. It fails if the edge treats an engine as stalled.
 //   - "fair MODEL DURATION" keeps all keys in the spec busy for DURATION. It fails if any key is
 //     served more or less than its share.
 //
-// If an event waits until the edge reacts, Do returns a description of the reaction.
+// If an event waits for the edge's reaction, Do returns a description of the reaction.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	if err := f.act(ctx, what); err != nil {
 		return "", err

@@ -25,10 +25,10 @@ type Scenario struct {
 	Explain string `yaml:"explain"`
 	// Fleet is started if no target is given.
 	Fleet fleetSpec `yaml:"fleet"`
-	// Run maps names of `bench run` flags, without dashes, to their values. A list repeats the
-	// flag. Flags on the command line take precedence.
+	// Run maps `bench run` flags to their values. Flag names have no dashes in front. A list
+	// repeats the flag. Flags on the command line take precedence.
 	Run yaml.MapSlice `yaml:"run"`
-	// At lists the events of the fleet as TIME:EVENT. See fleet.Do.
+	// At lists the fleet's events as TIME:EVENT. See fleet.Do.
 	At []string `yaml:"at"`
 }
 

@@ -28,7 +28,7 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 	}
 }
 
-// TestFleet runs a small failover and a small reload with real processes.
+// TestFleet checks a small failover and a small reload with real processes.
 func TestFleet(t *testing.T) {
 	fastset.LeaveOut(t, "load from several processes")
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// watchEvery is how often an event that waits for the edge reads the edge's metrics.
+// watchEvery is the interval at which an event that waits for the edge reads the edge's metrics.
 const watchEvery = 100 * time.Millisecond
 
 func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
@@ -33,8 +33,8 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 // metricsPage is a page in Prometheus text format.
 type metricsPage []byte
 
-// takesCalls reports whether the edge sends calls to an engine. This is the case if the engine is
-// up, not stalled, and its breaker is closed.
+// takesCalls reports whether the edge sends calls to an engine. It does if the engine is up and not
+// stalled, and its breaker is closed.
 func (p metricsPage) takesCalls(engine string) bool {
 	label := "{upstream=" + strconv.Quote(engine) + "}"
 	return client.MetricOf(p, "penstock_upstream_up"+label) == 1 &&

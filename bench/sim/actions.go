@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// demands lists the actions of engines other than inference. Each entry names the profiles or
-// families that support the action.
+// demands lists engine actions other than inference. Each entry names the profiles or families that
+// support the action.
 var demands = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)

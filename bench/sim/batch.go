@@ -11,7 +11,7 @@ import (
 // slowdown can slow down or stall the whole engine.
 type slowdown struct {
 	stalled atomic.Int64  // end of the stall in Unix nanoseconds, or 0
-	slow    atomic.Uint64 // bits of the factor by which all times are multiplied; 0: 1
+	slow    atomic.Uint64 // Float64bits of the factor that multiplies all times; 0 means a factor of 1
 }
 
 func (w *slowdown) clear() {
@@ -29,7 +29,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns for how long the engine will remain stalled.
+// stands returns how long the engine will remain stalled.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -38,21 +38,21 @@ func (w *slowdown) stands() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
-// standTime is how often a stalled request checks whether the stall has ended.
+// standTime is the interval at which a stalled request checks whether the stall has ended.
 const standTime = 50 * time.Millisecond
 
 // stand waits until the stall has ended. It returns false if the client left.
 func (w *slowdown) stand(out *bodyWriter) bool {
 	for d := w.stands(); d > 0; d = w.stands() {
-		if !out.flush() || !out.client.pause(min(d, standTime)) { // Reset may end the stall
+		if !out.flush() || !out.client.pause(min(d, standTime)) { // pause only briefly, because Reset may end the stall
 			return false
 		}
 	}
 	return true
 }
 
-// readyAt returns when the prefill of the given number of prompt tokens will be complete. It also
-// returns how much of that time the shared reader spends on them.
+// readyAt returns when the prefill of the given number of prompt tokens will be complete, and how
+// long the shared reader needs for these tokens.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
@@ -88,8 +88,8 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// throughput returns how many tokens per second the given number of running requests generate in
-// total, or 0 if tokens take no time.
+// throughput returns the total number of tokens per second that the given number of running
+// requests generate, or 0 if tokens take no time.
 func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
@@ -99,8 +99,8 @@ func throughput(e *Engine, running int) float64 {
 }
 
 // keep waits while the engine is stalled, or while the request has no slot because it was
-// preempted. It adds the waiting time to tick, which delays all later steps by the same time. It
-// returns false if the client left.
+// preempted. It adds the waiting time to tick, so that all later steps are delayed by the same
+// time. It returns false if the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -130,8 +130,8 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// An unstreamed response does not wake up for each token. It checks the size of its batch after
-// this many tokens or this much time.
+// An unstreamed response does not wake up for each token. It checks the batch size after this many
+// tokens or this much time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
@@ -157,7 +157,7 @@ func (a *answer) think(steps int) bool {
 		}
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
-			if a.tenant != nil && gap > 0 { // count the tokens generated so far as work
+			if a.tenant != nil && gap > 0 { // the tokens generated so far count as work
 				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
 			}
 			return false

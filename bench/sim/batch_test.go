@@ -57,7 +57,7 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 		took := make(chan time.Duration, 4)
 		gone := pipeTo(t, e)
 		for i := range 3 {
-			if i == 1 { // leaves after 50 ms, and no other request uses the rest of its time
+			if i == 1 { // this client leaves after 50 ms, and no other request uses the remaining time
 				gone.post("/v1/chat/completions", chatBody(prompt397, `,"sim":{"tokens":1}`))
 				synctest.Wait()
 				continue

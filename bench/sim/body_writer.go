@@ -12,7 +12,7 @@ import (
 )
 
 // bodyWriter writes a response to the socket. It can send the body in chunks, compressed, in
-// pieces, or as faults require.
+// pieces, or as required by faults.
 type bodyWriter struct {
 	nc       net.Conn
 	client   *clientWatch
@@ -99,7 +99,7 @@ func (w *bodyWriter) drip(gap time.Duration) {
 	w.out = w.out[:0]
 }
 
-// end appends the end of the body, and any bytes that a fault adds after that end.
+// end appends the end of the body, and any bytes that a fault adds after the end.
 func (w *bodyWriter) end() {
 	if w.gz != nil {
 		_ = w.gz.Close()
@@ -139,7 +139,8 @@ func (w *bodyWriter) padding(body []byte) int {
 	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
 }
 
-// putPadded writes a JSON object with n additional bytes. It never has all of them in memory.
+// putPadded writes a JSON object with n additional bytes. It never keeps all of these bytes in
+// memory.
 func (w *bodyWriter) putPadded(body []byte, n int) {
 	filler := bytes.Repeat([]byte("w"), 64<<10)
 	fill := func() {

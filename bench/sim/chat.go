@@ -34,8 +34,8 @@ func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
 
 type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// text answers a text generation request in any dialect. For a legacy completion, legacy is the id
-// of the completion. Otherwise it is empty.
+// text answers a text generation request in any dialect. For a legacy completion, legacy is the
+// completion's id. Otherwise it is empty.
 func text(x *exchange, legacy string, read decode) {
 	q := requests.Get().(*generate.Request)
 	defer requests.Put(q)
@@ -79,8 +79,8 @@ type answer struct {
 	choices []generate.Plan
 
 	arrived, admitted, first time.Time
-	tenant                   *scheduler.SlotHolder // nil: no slot
-	unuse                    func()                // releases the model that was loaded for the request; nil if none was loaded
+	tenant                   *scheduler.SlotHolder // nil without a slot
+	unuse                    func()                // releases the model loaded for the request; nil if none was loaded
 }
 
 // complete processes a request, which includes the queue, the prefill and the decoding.
@@ -209,8 +209,8 @@ func (a *answer) fit() *profile.APIError {
 	return &err
 }
 
-// refuse answers a request that is too long, or that is rejected because the queue is full. If
-// inBand is set and the request is for a stream, the error is sent in the stream, after a 200.
+// refuse answers a request that is too long, or that finds the queue full. If inBand is set and the
+// request is for a stream, the error is sent in the stream, after a 200.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
 	if !inBand || !a.told.Stream {
 		a.x.fail(err)
@@ -261,8 +261,8 @@ func (a *answer) prefill() bool {
 	return true
 }
 
-// readChunks reads every chunk of the prompt but the last. due is the time at which the whole
-// prompt will have been read. It returns false if the client left.
+// readChunks reads every chunk of the prompt except the last one. due is the time at which the
+// whole prompt will have been read. It returns false if the client left.
 func readChunks(a *answer, due time.Time) bool {
 	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
 	for i := a.x.t.Chunks - 1; i > 0; i-- {

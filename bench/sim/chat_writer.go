@@ -38,14 +38,14 @@ type chatWriter struct {
 	choices   []generate.Plan
 	usageEach bool // every chunk contains usage
 	usageLast bool // the client requested usage
-	nullUsage bool // every chunk but the last contains "usage":null
+	nullUsage bool // every chunk except the last contains "usage":null
 
 	known map[deltaKey][2]string // JSON before and after the text of a chunk; valid while at is unchanged
 	at    int64                  // value of created in the JSON of known
 }
 
-// chunk is the template data for one event. The event may contain a part of a choice. Its string
-// fields contain JSON.
+// chunk is the template data for one event, which may contain a part of a choice. The string fields
+// of chunk contain JSON.
 type chunk struct {
 	Family, Frame                           string
 	Legacy, Choice, NullUsage               bool
@@ -54,13 +54,13 @@ type chunk struct {
 	Took                                    string // llama.cpp's timings
 }
 
-// delta is the template data for what one token adds to a choice.
+// delta is the template data for the text that one token adds to a choice.
 type delta struct {
 	Family, Reasoning, Kind, Before, After string
 	Role, Legacy                           bool
-	Text                                   string // inside of a JSON string
+	Text                                   string // contents of a JSON string
 	Call                                   int
-	ID, Name, Rest, Args                   string // parts of a tool call; Rest is the rest of the name
+	ID, Name, Rest, Args                   string // parts of a tool call; Rest is the remaining part of the name
 }
 
 // deltaKey identifies chunks that differ only in the text of their delta.
@@ -150,7 +150,7 @@ func (w *chatWriter) around(key deltaKey) [2]string {
 }
 
 func (w *chatWriter) end(i int, c *generate.Plan) bool {
-	w.stream.join(w.p.Joins) // if this choice is the last, in one chunk with the usage
+	w.stream.join(w.p.Joins) // if this choice is the last, its end shares a chunk with the usage
 	end := chunk{Choice: true, Index: i, Delta: w.p.EndDelta, Finish: c.Finish, Stopped: c.Stopped}
 	if w.legacy {
 		end.Delta = `""`
@@ -218,7 +218,7 @@ func (w *chatWriter) send(c *chunk) bool {
 	return w.told.Event("", w.render(c))
 }
 
-// Marks that take the place of the varying parts of a rendered template. They cannot occur in JSON.
+// These placeholders replace the varying parts of a rendered template. They cannot occur in JSON.
 const (
 	markFrame   = "\x00frame"
 	markText    = "\x00text"
@@ -234,7 +234,8 @@ func marked(text, mark string) string {
 	return mark
 }
 
-// fill replaces marks with texts. In pairs, each mark is followed by the text that replaces it.
+// fill replaces placeholders with text. In pairs, each placeholder is followed by the text that
+// replaces it.
 func fill(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
@@ -254,8 +255,8 @@ func (w *chatWriter) render(c *chunk) []byte {
 	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
 }
 
-// frame returns the members that every chunk and response contains. llama.cpp puts them last, and
-// other engines put them first.
+// frame returns the members that every chunk and response contains. They come last at llama.cpp and
+// first at other engines.
 func (w *chatWriter) frame(object string) string {
 	if w.legacy {
 		object = "text_completion"

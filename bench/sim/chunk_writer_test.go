@@ -23,7 +23,7 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
-// inForm returns request members in a form that the engine accepts.
+// inForm converts request members to a form that the engine accepts.
 func inForm(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
@@ -218,7 +218,7 @@ func TestStreamBytes(t *testing.T) {
 }
 
 // TestSharedChunks checks that llama.cpp sends the role and the first token in one HTTP chunk, and
-// likewise the finish reason and the usage.
+// the finish reason and the usage in another one.
 func TestSharedChunks(t *testing.T) {
 	for profile, want := range map[string]int{"llamacpp": 5, "vllm": 7, "ollama": 4} {
 		e := start(t, Options{Profile: profile})
@@ -509,7 +509,7 @@ func TestInstanceEnds(t *testing.T) {
 	}
 }
 
-// TestTokenAllocations checks that a token in a chat stream does not allocate. Otherwise a load
+// TestTokenAllocations checks that a token in a chat stream does not allocate. Otherwise, a load
 // test would measure the simulator.
 func TestTokenAllocations(t *testing.T) {
 	e := start(t, Options{})

@@ -14,7 +14,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// CLI defines the flags of `penstock sim` for the parser kong.
+// CLI defines the flags of `penstock sim` for the kong parser.
 type CLI struct {
 	Listen  string   `help:"Address to listen on (default: ${default}); port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
 	Models  []string `help:"Served model names; sim, or those that the engine comes with." placeholder:"NAME"`
@@ -114,7 +114,7 @@ func (c *CLI) options() (Options, error) {
 		AlternateRoles:    c.AlternateRoles,
 		Efforts:           c.Efforts,
 	}
-	if c.Speed != "" { // set by a test: the zero value takes no time
+	if c.Speed != "" { // empty only in tests, for which no time passes
 		if err := o.SetSpeed(c.Speed); err != nil {
 			return o, err
 		}

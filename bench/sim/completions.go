@@ -147,7 +147,7 @@ func rerank(x *exchange) {
 	out.answer(x, "rerank", &q.Prompt)
 }
 
-// smallRequest decodes the members that all endpoints without decoding have in common. It returns
+// smallRequest decodes the members common to all endpoints that generate no tokens. It returns
 // false if it has already answered the request.
 func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
 	v, err := generate.Parse(p, x.req.body)

@@ -21,8 +21,8 @@ const (
 )
 
 // conn is a client connection. Its reader goroutine parses a request and starts a second goroutine
-// that answers the request. Meanwhile the reader goroutine continues to read. It therefore notices
-// immediately when the client leaves.
+// that answers the request. The reader then continues to read, so it notices immediately when the
+// client leaves.
 type conn struct {
 	e      *Engine
 	nc     net.Conn
@@ -137,7 +137,7 @@ func (c *conn) handle() {
 	case x.closing:
 		c.close()
 	case c.early:
-		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the next request has arrived: wake the reader
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // wake the reader, because the next request has arrived
 	case c.e.p.Idle > 0:
 		_ = c.nc.SetReadDeadline(time.Now().Add(c.e.p.Idle))
 	}
@@ -232,7 +232,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// malformed is the error for a request whose HTTP the engine refuses.
+// malformed is the error for a request that is not valid HTTP for the engine.
 type malformed struct {
 	status int
 	text   string
@@ -257,13 +257,13 @@ func (c *conn) readRequest() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if c.next != "" { // keepalive-close;when=next: the server closes the connection before this request
+	if c.next != "" { // keepalive-close;when=next closes the connection before this request
 		if c.next == "next-reset" {
 			c.reset()
 		}
 		return false, nil
 	}
-	x.early() // from here on, the faults by schedule and by header are known
+	x.early() // determines the faults by schedule and by header
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil
@@ -333,7 +333,7 @@ func (c *conn) readBody(n int64) error {
 	return err
 }
 
-// readChunked reads a chunked body and its trailer. It refuses any deviation from the syntax.
+// readChunked reads a chunked body and its trailer. It rejects any deviation from the syntax.
 func (c *conn) readChunked() error {
 	x := &c.x
 	x.body = bodies.Get().(*[]byte)
@@ -387,7 +387,7 @@ func (c *conn) readChunked() error {
 	return nil
 }
 
-// readLine reads up to CRLF and returns the text that precedes it.
+// readLine reads up to CRLF and returns the text before it.
 func (c *conn) readLine() (string, error) {
 	for {
 		if i := bytes.Index(c.buf[c.r:c.w], crlf); i >= 0 {
@@ -424,7 +424,7 @@ func (r *request) queried(name string) string {
 	return ""
 }
 
-// parse parses a head without its final empty line. It refuses any head that two servers could
+// parse parses a head without its final empty line. It rejects any head that two servers could
 // interpret differently.
 func (r *request) parse(head string) error {
 	line, rest, _ := strings.Cut(head, "\r\n")
@@ -545,8 +545,8 @@ func (r *recorder) clear() {
 	r.mu.Unlock()
 }
 
-// Recorded returns the most recent inference requests, oldest first, at most 256. It returns none
-// if Options.Record is not set. The caller owns the slice, and the requests in it never change.
+// Recorded returns the most recent inference requests, oldest first, at most 256. If Options.Record
+// is not set, it returns none. The caller owns the slice, and the requests in it never change.
 func (e *Engine) Recorded() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

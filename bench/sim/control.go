@@ -23,7 +23,7 @@ func control(x *exchange) {
 		x.reply(http.StatusOK, "text/plain; charset=utf-8", []byte(fault.Text()))
 		return
 	case "POST /sim/fault":
-		// The body is one fault or a list of faults.
+		// The body is a single fault or a list of faults.
 		var list []Fault
 		if err = json.Unmarshal(x.req.body, &list); err != nil {
 			var one Fault
@@ -47,7 +47,7 @@ func control(x *exchange) {
 		var a Action
 		if err = read(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
 			if a, err = ParseAction(do); err == nil {
-				defer e.Do(a) // after the response, because a crash also closes this connection
+				defer e.Do(a) // performed after the response, because a crash also closes this connection
 			}
 		}
 	case "POST /sim/drop":

@@ -1,12 +1,12 @@
-// Package sim is a simulated inference engine. The edge is tested and load-tested against it.
-// Newcomers can use it to try the edge without a real engine.
+// Package sim is a simulated inference engine. It is used for tests and load tests of the edge. It
+// also lets newcomers try the edge without a real engine.
 //
 // The simulator implements the HTTP of engines and imports no code of the edge. It is the oracle of
 // the end-to-end tests, so its errors must be independent of the edge's errors. The behaviour of
 // each simulated engine was observed on the wire, or read in the engine's source or documentation
-// (see package profile). The simulator also reproduces what is peculiar to each engine. For
-// example, engines differ in whether they report errors in the stream or before it, in what their
-// pages show, and in how they split a tool call.
+// (see package profile). The simulator also reproduces the peculiarities of each engine. For
+// example, engines differ in whether they report errors in the stream or before it, in the contents
+// of their pages, and in how they split a tool call.
 //
 // These subpackages do not depend on connections or HTTP requests:
 //
@@ -32,29 +32,28 @@
 //
 // If Options.Priorities is set, vLLM serves the request with the lowest priority number first, and
 // SGLang the one with the highest. Nothing is sent while a request waits for a slot. When a client
-// leaves, by FIN or RST, its slot is freed immediately. This holds in every phase, and for streams
-// as well as other responses. Options.CancelOnlyStreams selects the behaviour of llama.cpp instead.
-// The text is a chain of words that depends only on the prompt and the seeds. It contains umlauts,
+// leaves, by FIN or RST, its slot is freed immediately. This happens in every phase, whether or not
+// the response is streamed. Options.CancelOnlyStreams selects llama.cpp's behaviour instead. The
+// text is a chain of words that depends only on the prompt and the seeds. It contains umlauts,
 // emoji, quotes and backslashes. It never repeats the prompt unless the request demands an echo. A
 // token is a word, or a few letters of JSON. A prompt has one token for every four bytes of text.
 // The prefix cache works on blocks of 16 tokens.
 //
-// Recordings of real engines are used to check that the simulator still matches these engines.
-// testdata/recorded contains the requests and responses. TestRecorded compares the status, the
-// header lines, the members and their types, and the order of events. Each recording lists its
-// known differences.
+// Recordings check that the simulator matches the real engines. testdata/recorded contains the
+// requests and responses. TestRecorded compares the status, the header lines, the members and their
+// types, and the order of events. Each recording lists its known differences.
 //
 // The prefix cache evicts the least recently used blocks. Within a prompt, it evicts the last
 // blocks before the first ones. Its size equals the room for tokens, unless CacheTokens sets
-// another size. The pages of the engine show this size, and how many tokens were looked up and
-// found. A crash empties it.
+// another size. The engine's pages show this size, and how many tokens were looked up and found. A
+// crash empties the cache.
 //
-// How long a request takes depends on the other running requests. BatchCost extends the time
-// between two tokens of every request for each additional running request. If SharedPrefill is set,
+// How long a request takes depends on the other running requests. For each additional running
+// request, BatchCost extends the time between two tokens of every request. If SharedPrefill is set,
 // prompts are read one after another. KVTokens limits the total number of tokens of all running
 // requests. A shared block counts once. A request that does not fit waits at the head of the queue.
 // When responses outgrow the room, the youngest request is preempted. When the request resumes, it
-// must read its prompt again. usage.prompt_tokens_details.cached_tokens and the metrics show how
+// must read its prompt again. The metrics and usage.prompt_tokens_details.cached_tokens show how
 // many tokens the prefix cache saved. The metrics also count preemptions. Events change the engine
 // at set times. They can stall it, slow it down, remove slots, or crash and restart it. A drill is
 // a list of events. `penstock sim --events` lists both.
@@ -64,7 +63,7 @@
 // serves tokenize and detokenize with made-up token ids. The profile determines the pages for
 // health, models, load and metrics. Pages and endpoints that the real engine lacks are answered
 // with 404, so that detection can be tested. LM Studio answers them with 200 and an error text.
-// Every profile serves /sim/, by which a simulator can be distinguished from a real engine.
+// Every profile also serves /sim/, which no real engine does.
 //
 // # Control
 //
@@ -89,24 +88,22 @@
 //	"sim": {"fault":"…", "tokens":50, "reasoning":8, "ttft_ms":100, "delay_ms":20, "text":"say this", "echo":true,
 //	        "tool_calls":2, "speak":true, "secret":true, "finish":"length"}
 //
-// Some dialects are translated in a way that drops unknown members. For these, the text of the last
-// user message may contain [[sim {"tokens":50}]] with the same members. A fault in a header
+// When the edge translates a dialect, it may drop unknown members. Therefore the text of the last
+// user message may also contain the same members, as in [[sim {"tokens":50}]]. A fault in a header
 // overrides a fault in the body, which overrides the schedule.
 //
 // If "secret" is set, the model thinks of a number before it speaks or calls a tool. After a tool
-// result, the model looks for the number in the history, in the member for reasoning that the
-// engine reads. If the number is there, the model tells it. Otherwise it says that it has forgotten
-// the number.
+// result, the model looks for the number in the reasoning in the history. If the number is there,
+// the model says the number. Otherwise it says that it has forgotten it.
 //
 // # Design
 //
 // The server is built on net.Conn for two reasons. The simulator must write bytes that a correct
 // library would never write, and libraries hide that a client has left. Each connection has a
 // goroutine that always reads. During a request, a second goroutine waits and writes. The blocked
-// read detects that a client has left. Waits use the runtime's timers. A token was measured to cost
-// about 7 µs, nearly all of which is for the write. A timer wheel would therefore save little. The
-// server in net/http was too slow for load tests, and the server in fasthttp cannot detect that a
-// client has left.
+// read detects that a client has left. Waits use the runtime's timers. A token costs about 7 µs,
+// nearly all of it for the write, so a timer wheel would save little. The server in net/http was
+// too slow for load tests, and the server in fasthttp cannot detect that a client has left.
 //
 // An exchange has three components. clientWatch waits until a given time or until the client
 // leaves, bodyWriter frames the body, and eventWriter writes events into the body. Faults are data

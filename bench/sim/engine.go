@@ -25,17 +25,17 @@ type Options struct {
 	// Listen is a TCP address or unix:/PATH. The default is "127.0.0.1:0", any free port.
 	Listen string
 	// Models are the served names. The default is "sim" or the models that the engine includes
-	// (speaches, kokoro). Engines that ignore the model name in a request answer with the first of
-	// these names.
+	// (speaches, kokoro). If the engine ignores the model name in a request, its responses contain
+	// the first of these names.
 	Models []string
 	// Profile is the engine to imitate, one of Profiles. The default is "vllm".
 	Profile string
-	// Slots is the number of requests that run concurrently. The default is 16, or the number that
-	// the engine has by default (whisper: 1).
+	// Slots is the number of requests that run concurrently. The default is the engine's default
+	// number (whisper: 1), or 16.
 	Slots int
-	// Queue is how many requests may wait for a slot. If more requests arrive, the engine refuses
-	// them with its profile's error for a full queue. 0 or less means no limit. NoQueue disables
-	// the queue.
+	// Queue is the maximum number of requests that wait for a slot. The engine refuses additional
+	// requests with its profile's error for a full queue. 0 or less means no limit. NoQueue
+	// disables the queue.
 	Queue int
 	// NoQueue refuses requests if no slot is free.
 	NoQueue bool
@@ -51,14 +51,14 @@ type Options struct {
 	// BatchCost is added to the time between two tokens of every request for each additional
 	// running request. 0 means that batching costs nothing.
 	BatchCost time.Duration
-	// Jitter (0 to 1) varies the time between tokens uniformly by up to ±Jitter of that time,
-	// without changing the mean. The variation depends only on the prompt and the seeds.
+	// Jitter (0 to 1) varies the time between tokens uniformly by up to this fraction, without
+	// changing the mean. The variation depends only on the prompt and the seeds.
 	Jitter float64
-	// Latency is a fixed time that precedes the first token, in addition to the prefill. The
-	// request occupies its slot during this time.
+	// Latency is a fixed time before the first token, in addition to the prefill. The request
+	// occupies its slot during this time.
 	Latency time.Duration
-	// MaxModelLen is the context length of a request in tokens, that is, the limit for the sum of
-	// prompt and response. The default is 32768.
+	// MaxModelLen is the context length in tokens: the limit for the sum of prompt and response.
+	// The default is 32768.
 	MaxModelLen int
 	// KVTokens, if above 0, limits the total number of prompt and response tokens of the running
 	// requests. The first request in the queue waits for room even if a slot is free. When
@@ -69,7 +69,7 @@ type Options struct {
 	// CacheTokens is the size of the prefix cache in tokens. The default is KVTokens or, if
 	// KVTokens is 0, enough for a whole context in each slot. A negative value disables the cache.
 	CacheTokens int
-	// APIKey, if set, is required for the same paths as at the real engine.
+	// APIKey, if set, is required on the same paths as by the real engine.
 	APIKey string
 	// Seed changes the generated texts. The same seed, prompt and request seed give the same
 	// response.
@@ -93,16 +93,16 @@ type Options struct {
 	// Mistral.
 	AlternateRoles bool
 	// Efforts are the reasoning_effort values that the model's template accepts. If it is empty,
-	// the template accepts any value. Other values are refused with a 400. In the profile vllm they
-	// are refused with a 500, as in versions up to 0.28.
+	// the template accepts any value. Other values are refused with a 400 or, in the profile vllm,
+	// with a 500, as in versions up to 0.28.
 	Efforts []string
 	// Priorities orders the queue by the priorities of the requests, like the corresponding flags
 	// of vLLM and SGLang. If it is not set, vLLM refuses a priority other than 0, and the other
 	// engines ignore priorities.
 	Priorities bool
-	// Residents is how many models an on-demand engine can have loaded at a time. 0 means no limit.
-	// When one more model must be loaded, the least recently requested model is unloaded and its
-	// requests are aborted.
+	// Residents is the number of models that an on-demand engine can have loaded at a time. 0 means
+	// no limit. When one more model must be loaded, the least recently requested model is unloaded
+	// and its requests are aborted.
 	Residents int
 	// Events are performed at set times after Start.
 	Events []Event
@@ -118,7 +118,7 @@ func Profiles() []string { return profile.Names() }
 type Engine struct {
 	o   Options
 	p   *profile.Profile
-	err error // error that New has found; Start returns it
+	err error // error found by New; Start returns it
 
 	slots    *scheduler.Slots
 	cache    *scheduler.PrefixCache
@@ -140,7 +140,7 @@ type Engine struct {
 	server *server
 }
 
-// counters contains the number of events since the engine was created or reset.
+// counters contains counts since the engine was created or reset.
 type counters struct {
 	requests, completed, aborted, rejected atomic.Int64
 	generated, prompted, cached            atomic.Int64
@@ -157,24 +157,25 @@ type Stats struct {
 	Peak         int      `json:"peak"`                   // highest Running so far
 	Conns        int      `json:"conns"`                  // open connections
 	Accepted     int64    `json:"accepted"`               // accepted connections
-	Requests     int64    `json:"requests"`               // inference requests read, without probes
-	Tests        int64    `json:"tests"`                  // those of Requests whose User-Agent marks them as probes
-	Completed    int64    `json:"completed"`              // requests with a complete 200 response that no fault has broken
+	Requests     int64    `json:"requests"`               // inference requests received, not counting probes
+	Tests        int64    `json:"tests"`                  // requests that the User-Agent marks as probes; part of Requests
+	Completed    int64    `json:"completed"`              // requests with a complete 200 response that no fault broke
 	Aborted      int64    `json:"aborted"`                // requests whose client left before the end of the response
-	Rejected     int64    `json:"rejected"`               // requests that validation or a fault answered with an error status
+	Rejected     int64    `json:"rejected"`               // requests to which validation or a fault sent an error status
 	Probes       int64    `json:"probes"`                 // requests that are neither inference nor /sim/
-	Faults       int64    `json:"faults"`                 // faults that were injected
-	Malformed    int64    `json:"malformed"`              // requests whose HTTP was refused: bad head, two lengths, bad chunk
-	Followed     int64    `json:"followed"`               // redirects that a client followed to /sim/redirected; must remain 0
+	Faults       int64    `json:"faults"`                 // injected faults
+	Malformed    int64    `json:"malformed"`              // requests with invalid HTTP: bad head, two lengths, bad chunk
+	Followed     int64    `json:"followed"`               // followed redirects to /sim/redirected; must remain 0
 	Tokens       int64    `json:"tokens"`                 // generated tokens
 	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens, including cached ones
 	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
 	Loads        int64    `json:"loads"`                  // number of on-demand model loads
 	Preempted    int64    `json:"preempted"`              // number of times that a running request was preempted
-	LastRequest  *Request `json:"last_request,omitempty"` // set only with Options.Record; a copy that the caller may retain
+	LastRequest  *Request `json:"last_request,omitempty"` // set only with Options.Record; a copy that the caller may keep
 }
 
-// defaults sets options that are not set. Defaults of the engine take precedence over general ones.
+// defaults fills in options that are not set. The engine's defaults take precedence over general
+// ones.
 func (o Options) defaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")
@@ -252,7 +253,7 @@ type Fault = fault.Fault
 
 // SetFault replaces the faults. If more than one fault applies to a request, only the first is
 // injected. If there are no arguments or all Specs are empty, SetFault removes all faults. It
-// panics on a Spec that fault.Parse refuses, because only a faulty test would pass it.
+// panics if fault.Parse rejects a Spec, because this is a mistake in the test.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.faults.Load(faults...); err != nil {
 		panic("sim: " + err.Error())
@@ -283,13 +284,13 @@ func (e *Engine) Unlisten() { e.server.unlisten() }
 // Relisten listens again on the same address after Unlisten.
 func (e *Engine) Relisten() error { return e.server.relisten() }
 
-// Drop immediately closes a share (0 to 1) of the open connections, whatever their state, as an
-// engine does when it restarts. It sends RST if reset is true, and FIN otherwise. It returns how
-// many connections it has closed.
+// Drop immediately closes a share (0 to 1) of the open connections in any state, as an engine does
+// when it restarts. It sends RST if reset is true, and FIN otherwise. It returns the number of
+// closed connections.
 func (e *Engine) Drop(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
 // Close stops listening, closes every connection and waits until all goroutines of the engine have
-// ended. It may be called twice.
+// exited. It may be called twice.
 func (e *Engine) Close() { e.server.close() }
 
 // Addr returns the address as host:port, or "" before Start.
@@ -304,8 +305,8 @@ func (e *Engine) URL() string {
 	return "http://" + a
 }
 
-// Stats returns the engine's current state. Each number is exact, but the numbers are not read at
-// the same instant.
+// Stats returns the engine's current state. Each number is exact, but they are not all read at the
+// same time.
 func (e *Engine) Stats() Stats {
 	running, waiting, peak := e.slots.Load()
 	c := &e.counters

@@ -10,8 +10,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages checks pages that only one engine has, and the responses for pages that an engine
-// does not have.
+// TestEnginePages checks pages that only one engine has, and how engines respond to requests for
+// pages that they lack.
 func TestEnginePages(t *testing.T) {
 	type page struct {
 		path, want string

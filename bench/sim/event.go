@@ -40,8 +40,8 @@ type actionRow struct {
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions returns all actions. It is a function because a variable would cause an initialization
-// cycle: the actions refer to pages that look up actions.
+// actions returns all actions. It is a function to avoid an initialization cycle: the actions refer
+// to pages that look up actions.
 func actions() []actionRow {
 	return []actionRow{
 		{
@@ -146,7 +146,7 @@ func ParseEvent(s string) (Event, error) {
 // Do performs the action immediately.
 func (e *Engine) Do(a Action) { a.apply(e) }
 
-// events performs the events of the engine, until the last one or until Close.
+// events performs the engine's events, until the last one or until Close.
 func (e *Engine) events() {
 	list := slices.SortedStableFunc(slices.Values(e.o.Events), func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	begin := time.Now()

@@ -20,7 +20,7 @@ type exchange struct {
 	e    *Engine
 	p    *profile.Profile
 	req  request
-	body *[]byte // pooled memory of req.body
+	body *[]byte // pooled buffer of req.body
 
 	t      fault.Effects     // faults to inject; the zero value has none
 	knobs  generate.Controls // lengths and speeds from headers or the body
@@ -31,7 +31,7 @@ type exchange struct {
 	encoding string // Content-Encoding
 	status   int
 	work     bool   // the request is for inference and is counted
-	forget   func() // frees the slot; nil: no slot
+	forget   func() // frees the slot; nil without a slot
 	child    bool   // the page belongs to one of the router's children
 	finished bool   // the response is complete
 	closing  bool   // close the connection after the response
@@ -46,8 +46,8 @@ func (x *exchange) begin() {
 	}
 }
 
-// early determines the faults that are known before the body is read, which are those by schedule
-// and by header.
+// early determines the faults that are known before the body is read: those by schedule and by
+// header.
 func (x *exchange) early() {
 	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != "" || x.req.path == realtimePath); f != nil {
 		x.arm(f)
@@ -59,7 +59,7 @@ func (x *exchange) early() {
 	}
 }
 
-// free returns the memory of the body to the pool. After this call, req.body is nil.
+// free returns the body's buffer to the pool. After this call, req.body is nil.
 func (x *exchange) free() {
 	x.req.body = nil
 	if x.body == nil {
@@ -94,7 +94,7 @@ func (x *exchange) end() {
 	}
 }
 
-// line appends a header line in the letter case that the engine's HTTP library uses.
+// line appends a header line, in the letter case that the engine's HTTP library uses.
 func (x *exchange) line(name, value string) {
 	from := len(x.out.out)
 	x.out.out = append(x.out.out, name...)
@@ -160,8 +160,8 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes the header line by which the client finds the end of the body. If a fault
-// requires other lines, it writes these instead.
+// announceLength writes the header line that marks the end of the body. If a fault requires other
+// lines, it writes those instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
@@ -249,7 +249,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	}
 	pad := x.out.padding(body)
 	length := len(body) + pad
-	// the router relays its child's response
+	// the router relays its child's response, so the length is unknown
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
 		t.Lines += x.p.SSEHeaders

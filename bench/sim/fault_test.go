@@ -36,8 +36,7 @@ func splitRaw(raw string) (head, body string) {
 	return head, body
 }
 
-// joinChunks joins the chunks that are complete. whole is false if the body contains any other
-// bytes.
+// joinChunks joins the complete chunks. whole is false if the body contains any other bytes.
 func joinChunks(body string) (joined string, whole bool, n int) {
 	for {
 		var size int
@@ -59,7 +58,7 @@ func joinChunks(body string) (joined string, whole bool, n int) {
 
 type faultCase struct {
 	spec  string
-	only  string // "stream" or "plain"; empty: both
+	only  string // "stream" or "plain"; empty for both
 	more  string // additional members of the request
 	check func(t *testing.T, r result)
 }
@@ -121,7 +120,7 @@ const said6 = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
-// form checks that a stream is complete and contains the mark that shows its form.
+// form checks that a stream is complete and contains mark, a text that shows its form.
 func (r result) form(t *testing.T, mark string) {
 	t.Helper()
 	if !strings.Contains(r.body, mark) {
@@ -130,7 +129,8 @@ func (r result) form(t *testing.T, mark string) {
 	r.good(t)
 }
 
-// Faults that are tested separately below, because their connection does not end by itself.
+// openEnded lists faults that are tested separately below, because their connection does not end by
+// itself.
 var openEnded = []string{"wedge", "slow-health", "busy-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
 
 func TestEveryFaultIsTested(t *testing.T) {
@@ -247,7 +247,7 @@ func TestBlackholeAndStall(t *testing.T) {
 		}
 		got = append(got, b)
 	}
-	_, _ = c.r.Discard(2) // of the chunk
+	_, _ = c.r.Discard(2) // line end of the chunk
 	c.quiet()
 	if e.Stats().Running != 1 {
 		t.Error("a stalled stream holds no slot")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestLeaving checks that a client that leaves by FIN or RST frees its slot immediately, in every
-// phase, whether or not its response is streamed.
+// phase and for both streamed and unstreamed responses.
 func TestLeaving(t *testing.T) {
 	const forever = `,"sim":{"tokens":1000,"ttft_ms":%d,"delay_ms":%d}`
 	phases := []struct {
@@ -83,8 +83,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestLeavingWithoutReading checks that a writer that is blocked because its client does not read
-// notices when the client leaves.
+// TestLeavingWithoutReading checks that the engine notices when a client leaves even while a write
+// is blocked because the client does not read.
 func TestLeavingWithoutReading(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)
@@ -175,8 +175,8 @@ func TestUnlistenAndDrop(t *testing.T) {
 	}
 }
 
-// TestManyClients checks that the final counts are correct, whichever clients arrive, stay or
-// leave.
+// TestManyClients checks that the final counts are correct if many clients arrive, stay or leave at
+// random.
 func TestManyClients(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		e := start(t, Options{Profile: profile, Slots: 8, Queue: 40, TokenRate: 2000, Latency: time.Millisecond})
@@ -197,7 +197,7 @@ func TestManyClients(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if resp.Close { // refused by llama.cpp
+					if resp.Close { // llama.cpp refused the request
 						_ = c.Close()
 						c = dial(t, e)
 					}

@@ -18,8 +18,8 @@ func (x *exchange) arm(f *fault.Effects) {
 	x.t = *f
 }
 
-// acceptFault injects a fault into a connection that was just accepted. It reports whether the
-// fault has ended the connection.
+// acceptFault injects a fault into a newly accepted connection. It reports whether the fault has
+// ended the connection.
 func (c *conn) acceptFault() bool {
 	f := c.e.faults.Accepted()
 	if f == nil {
@@ -50,11 +50,11 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
-// idlePoll is how often a page that waits for an idle engine checks the engine.
+// idlePoll is how often a page that must wait until the engine is idle checks whether it is.
 const idlePoll = 5 * time.Millisecond
 
-// misbehave injects a fault that replaces the response, if a fault demands it. It reports whether
-// it has done so.
+// misbehave injects the fault that replaces the response, if there is one, and reports whether it
+// did so.
 func (x *exchange) misbehave() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
@@ -75,7 +75,7 @@ func (x *exchange) misbehave() bool {
 		x.e.strain.stall(t.Wedge)
 	}
 	switch {
-	case t.Early: // requested in the body, so it cannot take effect earlier
+	case t.Early: // the fault was requested in the body, so it cannot take effect earlier
 		refuseEarly(x)
 		x.out.broken = true
 	case t.Take != nil:

@@ -22,7 +22,7 @@ func page(x *exchange) {
 		}
 	}
 	if x.p.Name == "llamacpp-router" && !strings.HasSuffix(path, "models") && !strings.HasSuffix(path, "health") {
-		// a page of the child that the query names
+		// the page belongs to the child that the query names
 		_, known := e.served(model)
 		switch {
 		case model == "" && path == "/props":

@@ -211,7 +211,7 @@ func TestRecordAndStats(t *testing.T) {
 	_, _ = c.all()
 }
 
-// TestStrictHeads checks that heads that two servers could interpret differently are refused and
+// TestStrictHeads checks that heads that two servers could interpret differently are rejected and
 // counted.
 func TestStrictHeads(t *testing.T) {
 	e := start(t, Options{})

@@ -11,11 +11,12 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is the template data for an unstreamed response. All fields but Family contain JSON.
+// plainAnswer is the template data for an unstreamed response. All fields except Family contain
+// JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
 // said is the template data for the complete message of a choice. Text and Thought contain the
-// inside of JSON strings.
+// contents of JSON strings.
 type said struct {
 	Index             int
 	Family, Reasoning string

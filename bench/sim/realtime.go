@@ -16,7 +16,7 @@ import (
 )
 
 // realtimePath is the path for realtime sessions, which transcribe speech over WebSocket. The
-// events are those of vLLM. For speaches, they are those of OpenAI's beta API.
+// events are vLLM's or, for speaches, those of OpenAI's beta API.
 const realtimePath = "/v1/realtime"
 
 // converse runs a realtime session on the goroutine of the connection.
@@ -101,9 +101,9 @@ type talk struct {
 	x      *exchange
 	a      *answer
 	ws     *webSocket
-	events int // number of events that were sent
+	events int // number of events sent
 
-	valid, runs bool   // vLLM: the model was named; a transcription is running
+	valid, runs bool   // valid: the model was named (vLLM); runs: a transcription is running (vLLM)
 	audio       int    // bytes of audio in the current item
 	text        string // text of the current item
 	words       int
@@ -149,7 +149,7 @@ func (t *talk) suffer(in *fault.Incident) bool {
 	return in.GoOn
 }
 
-// wordAt is how many bytes of audio make a word: 100 ms at 16 kHz.
+// wordAt is the number of audio bytes per word: 100 ms at 16 kHz.
 const wordAt = 3200
 
 // vllm handles a message as vllm/entrypoints/openai/realtime/connection.py does.
@@ -198,7 +198,7 @@ func (t *talk) speak() bool {
 	return true
 }
 
-// spokenFor is how many bytes of audio complete an item: 1 s at 24 kHz.
+// spokenFor is the number of audio bytes that complete an item: 1 s at 24 kHz.
 const spokenFor = 48000
 
 // speaches handles a message as src/speaches/realtime does.

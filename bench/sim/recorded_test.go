@@ -20,10 +20,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the simulator and the recordings differ in")
 
-// TestRecorded sends requests that were recorded with a real engine to a simulator of that engine,
-// and compares the two responses. It compares the status, the header lines, the Content-Type, and
-// the form of the body (its members, their types, and the order of events). testdata/README.md
-// documents the sources of the recordings.
+// TestRecorded checks that the simulator responds like the real engines. It sends requests recorded
+// with a real engine to a simulator of that engine, and compares the two responses. It compares the
+// status, the header lines, the Content-Type, and the form of the body (its members, their types,
+// and the order of events). testdata/README.md documents the sources of the recordings.
 func TestRecorded(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "recorded", "*", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -82,7 +82,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 		o.Models = []string{"embed"}
 	}
 	e := start(t, o)
-	for _, n := range []string{"beta", "alpha"} { // loaded during the recording
+	for _, n := range []string{"beta", "alpha"} { // models loaded during the recording
 		if profile == "llamacpp-router" && (name == "models" && n == "beta" || n == "alpha" && slices.Contains([]string{"load-again", "unload", "metrics-model", "slots-model"}, name)) {
 			e.loaded.Add(n)
 		}
@@ -119,7 +119,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	return got.Bytes()
 }
 
-// shapeOf returns the form of a response. Each line states one property.
+// shapeOf returns the form of a response, as a map from properties to values.
 func shapeOf(t *testing.T, answer []byte) map[string]string {
 	t.Helper()
 	head, body, _ := strings.Cut(string(answer), "\n\n")
@@ -259,7 +259,7 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 		case map[string]any:
 			add(path, "object")
 			for name, one := range v {
-				if strings.HasSuffix(path, "language_probabilities") { // its members are languages
+				if strings.HasSuffix(path, "language_probabilities") { // the members of this object are languages
 					name = "*"
 				}
 				walk(path+"."+name, one)

@@ -64,7 +64,7 @@ func dispatch(x *exchange) {
 	}
 }
 
-// serveRequest performs the checks that all paths have in common, and then calls the handler.
+// serveRequest performs the checks common to all paths, and then calls the handler.
 func serveRequest(x *exchange) {
 	e := x.e
 	r := &x.req
@@ -136,7 +136,7 @@ func isJSONType(v string) bool {
 	return strings.EqualFold(strings.TrimSpace(v), "application/json")
 }
 
-// authorized checks the API key if the engine of the profile requires a key on this path.
+// authorized checks the API key if the profile's engine requires a key on this path.
 func authorized(x *exchange) bool {
 	e := x.e
 	if e.o.APIKey == "" {
@@ -159,8 +159,8 @@ func authorized(x *exchange) bool {
 	return ok && key == e.o.APIKey
 }
 
-// allowsHost is Ollama's protection against DNS rebinding. On loopback, Host and Origin must be
-// local names.
+// allowsHost implements Ollama's protection against DNS rebinding. On loopback, Host and Origin
+// must be local names.
 func allowsHost(x *exchange) bool {
 	host := x.req.get("Host")
 	if h, _, err := net.SplitHostPort(host); err == nil {

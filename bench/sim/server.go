@@ -77,8 +77,8 @@ func (s *server) relisten() error {
 	return s.listen(s.addr)
 }
 
-// drop closes a share of the connections. It does not close spare, which is the connection of the
-// control request.
+// drop closes a share of the connections. It does not close spare, the connection of the control
+// request.
 func (s *server) drop(share float64, reset bool, spare *conn) int {
 	var victims []*conn
 	s.mu.Lock()
@@ -136,7 +136,7 @@ func (s *server) accept(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // there are no file descriptors left: wait until some connections are closed
+			time.Sleep(5 * time.Millisecond) // no file descriptor is left, so wait until some connections are closed
 			continue
 		}
 		s.take(nc)

@@ -7,7 +7,7 @@ import (
 )
 
 // smallWork answers requests for scoring, classification, pooling, moderation and detokenization.
-// It makes up one number for each input.
+// It invents one number for each input.
 func smallWork(x *exchange, kind string) {
 	p := parsers.Get()
 	defer parsers.Put(p)

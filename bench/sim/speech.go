@@ -19,7 +19,7 @@ type spoken struct {
 	input, format, ctype string
 	speed                float64
 	voice                uint64
-	whole                bool // send the response as one piece
+	whole                bool // whether to send the response as one piece
 	sse                  bool
 }
 
@@ -76,8 +76,8 @@ func (s *spoken) pieces() func() []byte {
 	}
 }
 
-// speech answers POST /v1/audio/speech with a sine tone, which it sends in one piece for every
-// word. The pitch depends on the voice.
+// speech answers POST /v1/audio/speech with a sine tone, sent as one piece per word. The pitch
+// depends on the voice.
 func speech(x *exchange) {
 	e := x.e
 	p := parsers.Get()
@@ -138,8 +138,7 @@ func speech(x *exchange) {
 	x.finish()
 }
 
-// stream sends the audio of the words at the speed of the engine. It reports whether it sent all
-// words.
+// stream sends the audio for the words at the engine's speed. It reports whether it sent all words.
 func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {

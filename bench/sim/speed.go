@@ -10,7 +10,7 @@ import (
 )
 
 // speed is a set of times and sizes that match each other. The numbers are round, and of the right
-// order of magnitude for one engine on one accelerator. They are for rehearsal and were not
+// order of magnitude for one engine on one accelerator. They are meant for rehearsals and were not
 // measured.
 type speed struct {
 	name, text             string

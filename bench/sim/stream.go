@@ -7,7 +7,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushAt is how many bytes a stream without a token rate collects before it writes them.
+// flushAt is the number of bytes that a stream without a token rate collects before it writes them.
 const flushAt = 4096
 
 // streamed sends the choices in parallel, token by token.

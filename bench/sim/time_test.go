@@ -235,8 +235,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence checks the pages of a silent engine that works, and of a silent engine that
-// does not.
+// TestTimeOfSilence checks the pages of a silent engine that is working, and of one that is not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := pipeTo(t, e)
@@ -289,7 +288,7 @@ func TestTimeOfSilence(t *testing.T) {
 	}
 }
 
-// TestWedge checks that a reset ends the wedge, and that the pages respond all the time.
+// TestWedge checks that a reset ends the wedge, and that the pages respond during the wedge.
 func TestWedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})

@@ -139,8 +139,8 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 }
 
 // chunks streams a transcript as vLLM does. It sends one chunk for each word, without an index and
-// in the same form for every format, and finally [DONE]. vLLM processes half a minute at a time, so
-// a finish reason follows each half minute of audio.
+// in the same form for every format, and finally [DONE]. Because vLLM processes half a minute at a
+// time, a finish reason follows each half minute of audio.
 func (a *answer) chunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()

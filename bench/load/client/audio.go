@@ -6,7 +6,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// boundary separates the parts of multipart bodies. No audio of the workload contains it.
+// boundary separates the parts of multipart bodies. The workload's audio does not contain it.
 const boundary = "penstock-bench-7d2f1c9ab4e35806"
 
 func transcriptionBody(dst []byte, q *Request) []byte {

@@ -15,7 +15,7 @@ func chatBody(dst []byte, q *Request) []byte {
 }
 
 func appendChatMessage(dst []byte, m *Message) []byte {
-	for _, r := range m.Results { // each in a separate message
+	for _, r := range m.Results { // each result becomes a separate message
 		dst = putNext(dst, `{"role":"tool","tool_call_id":%s,"content":%s}`, r.ID, r.Text)
 	}
 	if len(m.Results) > 0 {

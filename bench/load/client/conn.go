@@ -33,13 +33,13 @@ type Target struct {
 	Base    string // scheme://host[:port][/path], without /v1
 	address string // host:port to dial
 	host    string // Host header
-	Path    string // path that precedes /v1
+	Path    string // path before /v1
 	tls     *tls.Config
-	Headers []byte // header lines of every request, each with its line end
+	Headers []byte // header lines for every request, each with its line end
 	Clock   *Clock
 
 	mu     sync.Mutex
-	idle   []*conn // the most recently used one is last, and is reused first
+	idle   []*conn // the most recently used connection is last, and is reused first
 	opened int
 }
 
@@ -92,13 +92,13 @@ type conn struct {
 	doc    jsonx.Doc
 	reply  Reply
 	out    []byte       // head and body of the request
-	buf    bytes.Buffer // a response that is not streamed
+	buf    bytes.Buffer // body of a response that is not streamed
 
 	readAt int64 // time of the last read that returned bytes
-	reads  int   // number of such reads
-	bytes  int64 // bytes returned by these reads
-	used   bool  // it has carried a request
-	late   error // error of a read whose deadline has passed
+	reads  int   // number of reads that returned bytes
+	bytes  int64 // number of bytes that reads have returned
+	used   bool  // the connection has carried a request
+	late   error // error from a read whose deadline had passed
 }
 
 // Read reads from the socket and records the time.
@@ -201,7 +201,7 @@ func (c *conn) readHead() error {
 			break
 		}
 	}
-	n := int64(c.head.ContentLength()) // -1: chunked, -2: until the connection closes
+	n := int64(c.head.ContentLength()) // -1 means chunked, -2 until the connection closes
 	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, open: n < -1, done: n == 0}
 	return nil
 }
@@ -225,17 +225,17 @@ func (c *conn) readAll() ([]byte, error) {
 // closes.
 type body struct {
 	br            *bufio.Reader
-	left          int64 // remaining bytes of the body or the chunk
+	left          int64 // remaining bytes in the body or chunk
 	frames        chunked.Decoder
 	chunked, open bool
 	done          bool
 }
 
-// rules are the limits for chunked responses. They are more tolerant than the edge's.
+// rules are the limits for chunked responses. They are more tolerant than those of the edge.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
 
-// Read returns bytes that are available, from at most one chunk. It returns io.EOF at the end of
-// the body, and io.ErrUnexpectedEOF if the connection ends earlier.
+// Read returns available bytes from at most one chunk. It returns io.EOF at the end of the body,
+// and io.ErrUnexpectedEOF if the connection ends earlier.
 func (b *body) Read(p []byte) (int, error) {
 	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {

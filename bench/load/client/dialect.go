@@ -11,22 +11,22 @@ import (
 // Dialect is a wire format. It defines how to write a request and how to read the response.
 type Dialect struct {
 	Name    string
-	Backend string // vLLM's name of the dialect, or the load tester's
+	Backend string // vLLM's name for the dialect or, if there is none, the load tester's
 	path    string // path below /v1
 	Streams bool   // responses can be streamed
-	Tokens  bool   // it generates tokens, so TTFT, ITL and TPOT have a meaning
-	Prompt  bool   // its input is counted in tokens
-	sound   bool   // responses are audio that is sent while it is generated; TTFT is the time to the first byte
-	Mime    string // Content-Type of the request; for transcription, it is set together with the body
+	Tokens  bool   // responses consist of tokens, so TTFT, ITL and TPOT are meaningful
+	Prompt  bool   // the input is counted in tokens
+	sound   bool   // responses are audio, sent while it is generated; TTFT is the time to the first audio byte
+	Mime    string // Content-Type of the request; for transcription, it includes the boundary
 
 	// Body appends the body of a request.
 	Body func(dst []byte, q *Request) []byte
-	// event reads an event of a stream and returns which kinds of content it contains.
+	// event reads a stream event and returns the kinds of content in it.
 	event func(p *Reply, ev sse.Event) pieces
 	// whole reads a response that is not streamed, and reports whether it has the dialect's format.
 	// It is nil if sound is true.
 	whole func(p *Reply, body []byte) bool
-	// end checks the whole stream after its last event.
+	// end is called after the last event and checks the whole stream.
 	end func(p *Reply)
 }
 
@@ -40,7 +40,7 @@ const (
 )
 
 // token reports whether an event contains content that counts as a token. visible reports whether a
-// user would see any of it.
+// user would see any of this content.
 func (p pieces) token() bool   { return p != 0 }
 func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
 

@@ -31,7 +31,7 @@ var dialects = []*Dialect{
 	{Name: "speech", Backend: "speech", path: "/audio/speech", sound: true, Body: speechBody},
 }
 
-// FindDialect returns the dialect that has this name, or nil. It also accepts vLLM's name of a
+// FindDialect returns the dialect that has this name, or nil. It also accepts vLLM's name for a
 // dialect.
 func FindDialect(name string) *Dialect {
 	for _, d := range dialects {

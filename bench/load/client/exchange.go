@@ -25,24 +25,24 @@ type Sender struct {
 	Clock   *Clock
 	Targets []*Target
 	Timeout time.Duration
-	Gaps    bool // record every gap
+	Gaps    bool // whether to record every gap
 	Watch   observer
 
-	heads sync.Map // from headKey to []byte
+	heads sync.Map // maps headKey to []byte
 	mu    sync.Mutex
-	words map[string]string // names of upstreams, each stored only once
+	words map[string]string // upstream names, each stored only once
 }
 
 // observer receives tokens as they arrive. Its methods are called on the goroutine of the request.
 type observer interface {
-	// FirstToken returns the cell that counts the gaps of the request.
+	// FirstToken returns the GapCell that counts the request's gaps.
 	FirstToken(s *Sample) *GapCell
 	// Token is called for every token event. gap is None for the first event, and for events in the
 	// same read as an earlier one.
 	Token(s *Sample, at, gap int64)
 }
 
-// GapCell counts the gaps of a group of requests.
+// GapCell counts the gaps in a group of requests.
 type GapCell struct {
 	Mu sync.Mutex
 	H  result.Histogram
@@ -55,8 +55,8 @@ func (c *GapCell) record(gap int64) {
 }
 
 // Exchange sends a request and reads its response into s, whose scheduled time must be set. It
-// returns the reply, which the session's next turn needs. The caller must call done. After that
-// call, the reply is no longer valid.
+// returns the reply, which the session's next turn needs. The caller must call done, after which
+// the reply is invalid.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -119,7 +119,7 @@ func (c *Sender) intern(b []byte) string {
 	return v
 }
 
-// transfer is a request on a connection.
+// transfer is the state of a request on a connection.
 type transfer struct {
 	sender *Sender
 	c      *conn
@@ -128,7 +128,7 @@ type transfer struct {
 	bytes  int64 // bytes read from the connection before this request
 	reads  int
 
-	lastRead int // number of the read that returned the last token
+	lastRead int // number of the read that returned the newest token
 	cell     *GapCell
 }
 
@@ -138,7 +138,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
 	_ = c.SetDeadline(time.Now().Add(x.sender.Timeout))
-	nc := c.Conn // the function may run after c was released
+	nc := c.Conn // copied, because the function may run after c was released
 	undo := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer undo()
 	if x.q.Leave != nil && x.q.Leave.After > 0 {
@@ -149,7 +149,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		})
 		defer func() {
 			if !timer.Stop() {
-				<-gone // otherwise the function would abort the next request on the connection
+				<-gone // otherwise the function could abort the next request on the connection
 			}
 		}()
 	}
@@ -174,7 +174,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		s.Stream = false
 		x.whole(ctx)
 	case x.q.Stream && x.json():
-		s.Err = result.ErrBody // a stream was requested, but the response is not one
+		s.Err = result.ErrBody // a stream was requested, but the response is not a stream
 		if _, err := c.readAll(); err != nil {
 			x.fail(ctx, err, result.ErrBody)
 		}
@@ -241,7 +241,7 @@ func (x *transfer) headers() {
 	}
 }
 
-// maxRetry is the longest Retry-After to obey.
+// maxRetry is the longest Retry-After that is obeyed.
 const maxRetry = 10 * time.Minute
 
 // retryAfter parses a Retry-After header. It returns 0 if the value is invalid or in the past.
@@ -288,10 +288,10 @@ func (x *transfer) sound(ctx context.Context) {
 			s.At.FirstToken = c.readAt
 		}
 		switch {
-		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader's contract is io.EOF itself
+		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader returns io.EOF unwrapped
 			s.Err = result.ErrBody // the response contained no audio
 			return
-		case err == io.EOF: //nolint:errorlint // as above
+		case err == io.EOF: //nolint:errorlint // io.EOF is not wrapped
 			c.reply.ended = true
 			return
 		case err != nil:
@@ -321,7 +321,7 @@ func (x *transfer) stream(ctx context.Context) {
 	c.events.Reset(&c.body, maxEvent)
 	for {
 		ev, err := c.events.Next()
-		if err == io.EOF { //nolint:errorlint // Next returns it as it is
+		if err == io.EOF { //nolint:errorlint // Next returns io.EOF unwrapped
 			break
 		}
 		if errors.Is(err, sse.ErrTooLong) {
@@ -362,8 +362,8 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 }
 
-// token records an event that contains a token. If one read returns more than one event, only the
-// first of them has a time.
+// token records an event that contains a token. If one read returns more than one such event, only
+// the first gets a time.
 func (x *transfer) token(got pieces) {
 	c, s := x.c, x.s
 	at := c.readAt

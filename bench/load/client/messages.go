@@ -92,7 +92,8 @@ func messagesEvent(p *Reply, ev sse.Event) pieces {
 	return got
 }
 
-// messagesUsage reads the usage object. In this dialect, input_tokens exclude cached tokens.
+// messagesUsage reads the usage object. In this dialect, input_tokens does not include cached
+// tokens.
 func (p *Reply) messagesUsage(v jsonx.Value) {
 	if !v.IsObject() {
 		return

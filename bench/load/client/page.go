@@ -20,11 +20,11 @@ import (
 type page struct {
 	Status   int
 	Body     []byte
-	Upstream string        // the upstream, if an edge reports it
-	Queue    time.Duration // the wait at the edge, if the edge reports it
+	Upstream string        // the upstream reported by an edge, or empty
+	Queue    time.Duration // the wait reported by an edge, or 0
 }
 
-// Fetch sends a GET or, if there is a body, a POST. It is for small requests that are not part of
+// Fetch sends a GET or, if there is a body, a POST. Use it for small requests that are not part of
 // the load.
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -59,7 +59,7 @@ func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []by
 	if err != nil {
 		return nil, err
 	}
-	queue, _ := strconv.Atoi(string(c.head.Peek("X-Penstock-Queue-Ms"))) // 0 if there is no edge
+	queue, _ := strconv.Atoi(string(c.head.Peek("X-Penstock-Queue-Ms"))) // 0 without an edge
 	return &page{
 		c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream")), time.Duration(queue) * time.Millisecond,
 	}, nil
@@ -81,7 +81,7 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 		case p.Status == 401 || p.Status == 403:
 			return nil, exit.Usagef("%s refuses the key (status %d): give one by PENSTOCK_API_KEY or --api-key", t.Base, p.Status)
 		case p.Status != 200:
-			return nil, nil // there is no such page, so --model must name the model
+			return nil, nil // the target has no such page, so --model must name the model
 		}
 		var doc jsonx.Doc
 		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON lists no models
@@ -121,8 +121,8 @@ var pages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// Engine identifies the kind of server at a target by pages that only one kind of server has. It
-// returns "" if the target has none of them.
+// Engine identifies the kind of server at a target by pages that only one kind of server has. If
+// the target has none of these pages, it returns "".
 func (t *Target) Engine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {

@@ -21,16 +21,16 @@ type Reply struct {
 	finish string
 	faults faultSet
 
-	in, out, cached int // -1: not reported
+	in, out, cached int // -1 if not reported
 
-	keep  bool // keep the text, for the next turn or to count its tokens
+	keep  bool // whether to keep the text, for the next turn or to count its tokens
 	Text  []byte
 	Size  int // bytes of visible text
 	Calls []ToolCall
 
-	begun bool  // messages: message_start was received; responses: response.created was received
-	block bool  // messages: a content block is open
-	seq   int64 // responses: last sequence_number
+	begun bool  // message_start (messages) or response.created (responses) was received
+	block bool  // a content block is open (messages)
+	seq   int64 // last sequence_number (responses)
 }
 
 func (p *Reply) reset(keep bool) {
@@ -105,7 +105,7 @@ func (p *Reply) begin(id, name jsonx.Value) pieces {
 	return pieceTool
 }
 
-// argue records a piece of the last tool call's arguments.
+// argue records a piece of the arguments of the last tool call.
 func (p *Reply) argue(v jsonx.Value) pieces {
 	if len(v.Raw()) <= 2 || len(p.Calls) == 0 {
 		return 0
@@ -149,14 +149,14 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words are frequent identifiers. Word does not allocate for them.
+// words contains frequent identifiers, for which Word does not allocate.
 var words = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Word returns b if it is an identifier of at most 64 characters, and "" otherwise. No other text
-// from a server gets into a result.
+// Word returns b if it is an identifier of at most 64 characters, and "" otherwise. Results contain
+// no other text from a server.
 func Word(b []byte) string {
 	for _, w := range words {
 		if string(b) == w {

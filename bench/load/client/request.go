@@ -13,8 +13,8 @@ type Message struct {
 	Role    string // system, user or assistant
 	Text    []byte
 	Images  [][]byte     // data URLs
-	Calls   []ToolCall   // of an assistant
-	Results []ToolResult // of a user: results of the tool calls in the previous message
+	Calls   []ToolCall   // set only for an assistant
+	Results []ToolResult // set only for a user: results of the tool calls in the previous message
 }
 
 // ToolResult is the result of a tool call.
@@ -27,7 +27,7 @@ type Request struct {
 	D         *Dialect
 	Model     string
 	Stream    bool
-	Keep      bool // keep the text of the response
+	Keep      bool // whether to keep the response text
 	Messages  []Message
 	InWanted  int
 	OutWanted int
@@ -36,7 +36,7 @@ type Request struct {
 	Audio     []byte
 	AudioS    float64
 
-	SessionID string // sent as X-Session-Id; empty: none
+	SessionID string // sent as X-Session-Id, unless empty
 	Session   *Session
 	Turn      int
 	Leave     *Departure
@@ -47,7 +47,7 @@ type Request struct {
 // Departure defines when a client disconnects on purpose.
 type Departure struct {
 	Tokens int           // after this many token events
-	After  time.Duration // this long after sending; if both are set, whichever comes first
+	After  time.Duration // this long after sending; if both are set, the earlier one counts
 }
 
 // Prompt returns the text of all messages, for dialects without roles.
@@ -62,8 +62,8 @@ func (q *Request) Prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// put appends format, in which a JSON string takes the place of %s and the unchanged argument that
-// of %r.
+// put appends format. It replaces %s with the argument as a JSON string, and %r with the unchanged
+// argument.
 func put(dst []byte, format string, args ...[]byte) []byte {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -80,7 +80,7 @@ func put(dst []byte, format string, args ...[]byte) []byte {
 	return dst
 }
 
-// putNext is like put, for an element of a list. It writes a comma before all elements but the
+// putNext is like put, for an element of a list. It writes a comma before every element except the
 // first.
 func putNext(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
@@ -104,9 +104,9 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendRest appends the token limit under the dialect's name for it and the members that all
-// bodies share, and then closes the object. If askUsage is true, it also requests usage, which
-// streams of chat and completions do not contain by default.
+// appendRest appends the token limit, as the member bound, and the members that all bodies share.
+// It then closes the object. If askUsage is true, it also requests usage, which streams of chat and
+// completions do not contain by default.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)
@@ -123,6 +123,6 @@ func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 // Session is a conversation. Its turns are consecutive requests.
 type Session struct {
 	Turns   int
-	Human   [][]byte // the user's texts from a data set; nil: generated
+	Human   [][]byte // the user's texts from a data set; generated if nil
 	History []Message
 }

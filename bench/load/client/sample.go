@@ -30,16 +30,17 @@ type Sample struct {
 	Flow   flow
 	Edge   edgeReport
 	Audio  float64       // seconds of audio sent
-	Retry  time.Duration // Retry-After of a refusal; 0: none
+	Retry  time.Duration // Retry-After of a refusal, or 0
 }
 
 // moments are in nanoseconds since the start of the run, or None.
 type moments struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
-	Connect                                                              int64 // duration of connecting
+	Connect                                                              int64 // duration of the connect
 }
 
-// tokenCounts contains the requested and the actual lengths, and the sources of the latter.
+// tokenCounts contains the requested and the actual lengths, and where the actual lengths come
+// from.
 type tokenCounts struct {
 	inWanted, outWanted, In, Out, Cached int
 	InSource, OutSource                  string
@@ -47,9 +48,9 @@ type tokenCounts struct {
 
 // flow describes how the tokens arrived.
 type flow struct {
-	Chunks, Coalesced int // token events, and how many of them were in the same read as an earlier one
+	Chunks, Coalesced int // Coalesced counts those token events that were in the same read as an earlier one
 	bytes             int64
-	Gaps              []int64 // set only if an output file has a line for each request
+	Gaps              []int64 // set only if an output file contains a line per request
 	gapSum            int64
 }
 
@@ -76,8 +77,8 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 // Completed reports whether the request got a complete response.
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
-// Failed reports whether the request failed. A request has not failed if its client left on
-// purpose, or if it was aborted at the end of the run.
+// Failed reports whether the request failed. A request that was aborted at the end of the run, or
+// whose client left on purpose, has not failed.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
 // Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean
@@ -107,7 +108,7 @@ func (s *Sample) Latency(measure string) int64 {
 	case result.Connect:
 		return s.At.Connect
 	case result.TPOT:
-		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all tokens arrived in one read
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // if not, all tokens arrived in one read
 			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
 		}
 	case result.ITL:
@@ -118,9 +119,9 @@ func (s *Sample) Latency(measure string) int64 {
 	return None
 }
 
-// Good reports whether a request met all objectives. If a completed request lacks the measure of an
-// objective, the objective counts as met. For example, a response of one token has no TPOT. vLLM's
-// tool does the same.
+// Good reports whether a request met all objectives. If an objective's measure does not exist for a
+// completed request, the objective counts as met. For example, a response of one token has no TPOT.
+// vLLM's tool does the same.
 func (s *Sample) Good(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false

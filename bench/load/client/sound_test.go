@@ -15,7 +15,7 @@ func TestSoundHead(t *testing.T) {
 	endless := binary.LittleEndian.AppendUint32([]byte("RIFF\xff\xff\xff\xffWAVELIST"), 0xffffffff)
 	for name, c := range map[string]struct {
 		file []byte
-		want int // number of bytes up to and including the first audio; 0: no audio
+		want int // number of bytes up to and including the first audio; 0 if there is no audio
 	}{
 		"wav": {wav, 45}, "wav with a list": {list, 57}, "wav of unknown length": {open, 45}, "wav without samples": {wav[:44], 0},
 		"mp3": {[]byte("\xff\xfb\x90\xc4"), 1}, "pcm that begins like it": {[]byte("RIFA"), 4}, "nothing": {nil, 0},

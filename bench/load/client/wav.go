@@ -29,10 +29,10 @@ func Tone(seconds float64) []byte {
 }
 
 // soundHead finds where the audio starts in a response. In a WAV file, the audio follows the
-// header, which is often sent before there is any audio. In other formats it starts at the first
-// byte. The zero value is ready to use.
+// header, which is often sent before there is any audio. In other formats, the audio starts at the
+// first byte. The zero value is ready to use.
 type soundHead struct {
-	head []byte // the bytes so far
+	head []byte // the bytes received so far
 }
 
 // maxSoundHead is the maximum length of a WAV header. Bytes after this length count as audio.

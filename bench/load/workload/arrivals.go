@@ -21,12 +21,12 @@ type gammaPacer struct {
 	shape float64
 	at    float64 // in seconds
 	scale float64 // factor for all times
-	left  int     // negative: no end
+	left  int     // remaining arrivals; negative if there is no end
 }
 
 // NewGamma returns a pacer of count arrivals, or an endless one if count is 0. If count is not 0,
-// the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate. If
-// they were not scaled, a short run would deliver a different rate.
+// the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate.
+// Without scaling, a short run would deliver a different rate.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -62,9 +62,9 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return seconds(p.at * p.scale), true
 }
 
-// Ramp is a Pacer whose rate changes linearly within a given time and then stays constant. On the
-// ramp's time scale, which is the integral of the rate, arrivals are evenly spaced or
-// gamma-distributed.
+// Ramp is a Pacer whose rate changes linearly during a given time and then stays constant. The
+// expected number of arrivals is the integral of the rate. On this scale, arrivals are evenly
+// spaced or gamma-distributed.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64
@@ -90,7 +90,7 @@ func (p *Ramp) Next() (time.Duration, bool) {
 
 // when returns the time by which n arrivals are expected.
 func (p *Ramp) when(n float64) float64 {
-	whole := p.Over * (p.From + p.To) / 2 // number of arrivals in the ramp
+	whole := p.Over * (p.From + p.To) / 2 // number of arrivals during the ramp
 	switch {
 	case n > whole:
 		return p.Over + (n-whole)/p.To

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// arrivals returns at most n arrival times of a pacer.
+// arrivals returns the first n arrival times of a pacer, or fewer if it ends.
 func arrivals(p Pacer, n int) []time.Duration {
 	var out []time.Duration
 	for at, ok := p.Next(); ok && len(out) < n; at, ok = p.Next() {

@@ -16,8 +16,8 @@ type dataset struct{ entries []entry }
 
 // entry is one element of a dataset.
 type entry struct {
-	human [][]byte // the user's texts, turn by turn; nil for a trace
-	Call           // set for a trace; otherwise only Out is set, in tokens (0: unknown)
+	human [][]byte // the user's text in each turn; nil for a trace
+	Call           // set for a trace; otherwise only Out is set, in tokens (0 if unknown)
 }
 
 // readDataset reads a file. Its errors contain the line number.
@@ -54,7 +54,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 	for !list || dec.More() {
 		var raw json.RawMessage
 		err := dec.Decode(&raw)
-		if err == io.EOF && !list { //nolint:errorlint // Decode returns it as it is
+		if err == io.EOF && !list { //nolint:errorlint // Decode returns io.EOF unwrapped
 			break
 		}
 		if err != nil {

@@ -93,7 +93,7 @@ func FuzzLength(f *testing.F) {
 	})
 }
 
-// TestLengthsAreReadAgain checks that a file accepts lengths in the same format as the flags.
+// TestLengthsAreReadAgain checks that the text form of a length can be parsed again.
 func TestLengthsAreReadAgain(t *testing.T) {
 	for _, s := range []string{"512", "uniform:100-900", "lognormal:512,0.8"} {
 		if l, err := ParseLength(s); err != nil || l.String() != s {

@@ -37,7 +37,7 @@ func ParseLength(text string) (length, error) {
 	return length{kind: kind, a: a, b: b}, nil
 }
 
-// String returns the input of ParseLength.
+// String returns the text that ParseLength parses.
 func (l length) String() string {
 	a, b := strconv.FormatFloat(l.a, 'f', -1, 64), strconv.FormatFloat(l.b, 'f', -1, 64)
 	switch l.kind {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TraceBlock is the number of tokens per hash id of a trace.
+// TraceBlock is the number of tokens per hash id in a trace.
 const TraceBlock = 512
 
 // agentBlock is the number of tokens per block of a recorded session.
@@ -19,21 +19,21 @@ const agentBlock = 64
 const (
 	maxTraceTime   = 366 * 24 * time.Hour // longest replay
 	maxTraceStamp  = 9e12                 // largest timestamp in ms; it may be Unix time
-	maxTraceTokens = 10_000_000           // tokens of a prompt, some 50 MB
-	maxTracePause  = 5 * time.Minute      // longest pause of a person or a tool
+	maxTraceTokens = 10_000_000           // tokens in a prompt, some 50 MB
+	maxTracePause  = 5 * time.Minute      // longest pause for a person or a tool
 	traceSpread    = time.Minute          // sessions without recorded times start within this time
 )
 
 // Call is a request in a trace.
 type Call struct {
 	// At is the time of the call, measured from the first call. For a call that follows another
-	// call in its session, At has no meaning. Such a call is due Think after the response to the
+	// call in its session, At is meaningless. Such a call is due Think after the response to the
 	// call with index After.
 	At      time.Duration
-	After   int // negative: none
+	After   int // index of the call that this call follows; negative if none
 	Think   time.Duration
 	In, Out int     // in tokens
-	Blocks  []int64 // blocks of the prompt, TraceBlock tokens each; empty: nothing is shared
+	Blocks  []int64 // ids of the prompt's blocks, TraceBlock tokens each; if empty, the prompt shares no blocks
 	// Session is the conversation to which the call belongs, or "" if unknown. The trace names it,
 	// or the reader infers it from the prompt that this call continues.
 	Session string
@@ -57,8 +57,8 @@ func ReadTrace(path string) ([]Call, error) {
 type traceReader struct {
 	calls    int
 	headed   bool                     // the first line described the format
-	sessions map[string]*agentSession // of the second format; nil: none read
-	roots    []int                    // first calls of sessions that are not sub-agents
+	sessions map[string]*agentSession // sessions in the second format; nil if none has been read
+	roots    []int                    // indices of the first calls of sessions that are not sub-agents
 	ids      int64                    // number of assigned block ids
 	last     time.Duration
 	lines    map[string]string // maps a prompt to its session
@@ -118,7 +118,7 @@ func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	return e, err == nil, err
 }
 
-// sessionOK reports whether a session name is valid in a header.
+// sessionOK reports whether a session name can be sent in a header.
 func sessionOK(name string) bool {
 	return len(name) <= 128 && !strings.ContainsFunc(name, func(c rune) bool { return c < '!' || c > '~' })
 }
@@ -131,8 +131,8 @@ func lengths(in, out int) bool {
 
 // continued returns the session of a call that names none. It is the session of the last call whose
 // full blocks are a prefix of this prompt. There must be at least two full blocks, because a single
-// block may be a preamble that all calls share. If there is no such call, the result is a new
-// session. If the prompt is too short to decide, the result is "".
+// block may be a preamble that all calls share. If there is no such call, it returns a new session.
+// If the prompt is too short to decide, it returns "".
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -167,13 +167,13 @@ type agentCall struct {
 	Think float64  // recorded pause before the call in seconds
 	In    int      // in tokens
 	Out   int
-	From  *int // the call of the session with the same prefix; negative: none
+	From  *int // index of the session's call with the same prefix; negative if none
 	Keep  int  // number of blocks shared with that call
-	Sys   int  // tokens of the tools and the system prompt; set only in the first call
+	Sys   int  // tokens in the tools and the system prompt; set only in the first call
 }
 
-// agent schedules a call of a recorded session so that it follows the session's previous call. The
-// first call of a sub-agent follows the last of its parent's calls that started earlier.
+// agent schedules a call of a recorded session so that it follows the session's previous call. A
+// sub-agent's first call follows the last of the parent's calls that started earlier.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -226,12 +226,12 @@ func spanOK(s float64) bool { return s >= 0 && s <= maxTraceTime.Seconds() }
 
 func span(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
-// systemBlocks is how many block ids are reserved for the prefix that all recorded sessions share.
+// systemBlocks is the number of block ids reserved for the prefix shared by all recorded sessions.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
 // agentBlocks assigns ids to the blocks of a prompt. A block keeps its id if it lies completely
-// within the part of the prompt that is kept. If the prompt has a new prefix, this part is the
-// system prompt.
+// within the part of the prompt that the call shares with an earlier one. If the prompt has a new
+// prefix, this part is the system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {

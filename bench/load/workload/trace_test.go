@@ -29,18 +29,18 @@ func timed(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace checks that a line belongs to the session that it names, or to the session
-// of the earlier call whose full blocks begin its prompt. A common prefix of one block does not
-// make a session, nor does a prefix that was continued differently.
+// TestSessionsOfATrace checks that a line belongs to the session that it names, or to that of an
+// earlier call whose full blocks are a prefix of its prompt. It is not enough if only one block is
+// common, or if the earlier prompt continues differently.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
 		timed(0, 1600, "", 0, 1, 2, 3),        // three full blocks and a partial one
 		timed(1, 1600, "", 0, 4, 5, 6),        // shares only the preamble
-		timed(2, 2600, "", 0, 1, 2, 7, 8, 9),  // continues the first
+		timed(2, 2600, "", 0, 1, 2, 7, 8, 9),  // continues the first call
 		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // continues differently after two blocks
 		timed(4, 400, "", 0),                  // too short to decide
-		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third, whose last full block is 8
+		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third call, whose last full block is 8
 		timed(6, 1600, "named", 0, 1, 2, 3),
 	)
 	var got []string
@@ -55,8 +55,8 @@ func TestSessionsOfATrace(t *testing.T) {
 	}
 }
 
-// TestRecordedSessions checks that the calls of a session follow each other, that a sub-agent
-// follows its parent, and that calls share blocks as the lines state.
+// TestRecordedSessions checks that a session's calls follow each other, that a sub-agent follows
+// its parent, and that calls share the blocks that the lines specify.
 func TestRecordedSessions(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -77,10 +77,10 @@ func TestRecordedSessions(t *testing.T) {
 		t.Errorf("two sessions begin at %v and %v; the sub-agent is %q", calls[0].At, calls[4].At, calls[3].Session)
 	}
 	for _, c := range []struct{ a, b, shared int }{
-		{0, 1, 3}, // 31 blocks of 64 tokens make three blocks of 512
+		{0, 1, 3}, // 31 blocks of 64 tokens contain three full blocks of 512
 		{0, 2, 4},
 		{1, 2, 3},
-		{0, 3, 1}, // the full blocks of the system prompt that both have
+		{0, 3, 1}, // both share the full blocks of the system prompt
 		{0, 4, 2},
 	} {
 		a, b, n := calls[c.a].Blocks, calls[c.b].Blocks, 0

@@ -20,9 +20,9 @@ type Spec struct {
 	Seed        uint64
 	Mix         []Share
 	In, Out     length
-	OwnOut      bool // Out overrides the data set
+	OwnOut      bool // Out overrides the lengths in the data set
 	Dataset     string
-	Path        string // file of the data set; empty: prompts are generated
+	Path        string // file of the data set; if empty, prompts are generated
 	TimeScale   float64
 	PrefixLen   int
 	NumPrefixes int
@@ -32,7 +32,7 @@ type Spec struct {
 	IgnoreEOS   bool
 	NoStream    bool
 	AllowCache  bool
-	Pairs       bool // each request goes to both of two targets
+	Pairs       bool // each request is sent to two targets
 	LeaveShare  float64
 	Leave       client.Departure
 }
@@ -40,7 +40,7 @@ type Spec struct {
 // Share is a dialect's fraction of the mix.
 type Share struct {
 	D      *client.Dialect
-	Model  string // empty: the run's model
+	Model  string // if empty, the run's model
 	Weight float64
 }
 
@@ -49,8 +49,8 @@ type Share struct {
 type Workload struct {
 	spec  *Spec
 	Model string // model of the run
-	Other string // model of the second target; empty: the same
-	Nonce string // text that precedes each prompt; empty with AllowCache
+	Other string // model of the second target; if empty, the same model
+	Nonce string // text at the start of each prompt; empty with AllowCache
 	data  *dataset
 	texts map[*client.Dialect][]byte // tools by dialect, in the dialect's format
 	media *media
@@ -119,8 +119,8 @@ func (w *Workload) Take() *client.Request {
 	return w.take(n)
 }
 
-// Follower is a call in a trace that is due when Think has passed since the response to another
-// call of its session.
+// Follower is a call in a trace that is due a think time after the response to another call of its
+// session.
 type Follower struct {
 	Request *client.Request
 	Think   time.Duration
@@ -245,9 +245,9 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag returns a request's mark, which no cache contains. The characters that differ come first, so
-// that not even the end of the mark is in a cache. The two prompts of a pair have different marks.
-// Otherwise one prompt would warm the cache for the other.
+// tag returns a request's mark, which no cache contains. The differing characters come first, so
+// that no part of the mark hits a cache. The two prompts of a pair have different marks. Otherwise,
+// one prompt would warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -303,8 +303,8 @@ func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	return out
 }
 
-// Follow creates the next turn of a session from the reply to the previous turn. It returns nil if
-// the session is over.
+// Follow creates the next turn of a session from the reply to the previous turn. If the session is
+// over, it returns nil.
 func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 	s := q.Session
 	if s == nil || q.Turn+1 >= s.Turns {

@@ -39,7 +39,7 @@ func ReadForm(ctype string, body []byte) (*Form, error) {
 	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for {
 		p, err := r.NextRawPart()
-		if err == io.EOF { //nolint:errorlint // if it is wrapped, the form ends early
+		if err == io.EOF { //nolint:errorlint // a wrapped io.EOF means that the form ends early
 			return f, nil
 		}
 		if err != nil {

@@ -24,7 +24,7 @@ func WAVHeader() []byte {
 // Tone is a sine wave. Its phase continues from one piece of audio to the next.
 type Tone struct{ phase, Step float64 }
 
-// Next returns the next n samples, which have 16 bits each.
+// Next returns the next n 16-bit samples.
 func (t *Tone) Next(n int) []byte {
 	b := make([]byte, 0, 2*n)
 	for range n {

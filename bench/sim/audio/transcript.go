@@ -46,8 +46,8 @@ type Transcript struct {
 	Lines    []Line
 	Seconds  float64
 	Language string
-	Words    bool // verbose_json lists the words and their times
-	Whisper  bool // imitates whisper.cpp's server: whitespace, Content-Types, and word times in every verbose_json
+	Words    bool // whether verbose_json lists the words and their times
+	Whisper  bool // imitate whisper.cpp's server: its whitespace and Content-Types, and word times in every verbose_json
 
 	// Finish sets the following fields.
 	Text         string
@@ -64,7 +64,7 @@ func (t *Transcript) Count() int {
 	return n
 }
 
-// Finish sets the fields that templates need and that follow from the other fields.
+// Finish computes the fields that templates need from the other fields.
 func (t *Transcript) Finish() {
 	between, behind := " ", ""
 	if t.Whisper {

@@ -15,14 +15,14 @@ type Effects struct {
 	Early     bool          // send 413 before the body is read, and then close the connection
 	Linger    bool          // with Early: discard all bytes that arrive after the FIN
 	Take      []Step        // replaces the whole response
-	Hold      bool          // occupy a slot and never respond
+	Hold      bool          // whether to occupy a slot and never respond
 	Pages     bool          // if no path is given, affect pages instead of inference
 	AwaitIdle bool          // answer pages only while no request runs
 	Wedge     time.Duration // how long the whole engine stalls after this request
 
 	// Fields that delay the first byte.
-	Prefill time.Duration // duration of the prefill; 0: the usual duration
-	Chunks  int           // chunks of the prompt, each of which advances the counters
+	Prefill time.Duration // duration of the prefill; 0 means the usual duration
+	Chunks  int           // number of chunks of the prompt; each one advances the counters
 
 	// Fields that affect the head and the framing.
 	Interim, InterimCode int
@@ -31,19 +31,19 @@ type Effects struct {
 	Filler               int    // size of additional header lines at the end of the head, in bytes
 	OneFiller            bool   // put the filler in one line
 	Framing              Framing
-	Long                 int // bytes that LongLength adds
+	Long                 int // number of bytes by which LongLength exceeds the length
 	DripHead, DripBody   time.Duration
 	Gzip                 bool
 	Surplus              string
-	Second               time.Duration // a second response follows within this time; 0: none
+	Second               time.Duration // a second response follows within this time; 0 means no second response
 	Quit                 string        // keepalive-close: now, next or next-reset
 	QuitDelay            time.Duration
-	Piece                int // size of the largest piece of the body; 0: unchanged
+	Piece                int // maximum size of a piece of the body; 0 means no limit
 	PieceGap             time.Duration
 
 	// Fields that affect the body of an unstreamed response.
 	Plain  *Step // OpBody, OpHalf or OpError, which replaces the body
-	Pad    int   // minimum size of the body, including error bodies; a filler member makes up the size
+	Pad    int   // minimum size of the body, including error bodies, reached with a filler member
 	PadEnd bool  // the filler is the last member
 
 	// Fields that affect a stream.
@@ -53,7 +53,7 @@ type Effects struct {
 	NoFinish   bool
 	Ghost      bool // with NoFinish: one more chunk without model and text, as in Ollama
 	Flip       Flip
-	StreamType string // Content-Type of a stream; empty: the engine's
+	StreamType string // Content-Type of a stream; if empty, the engine's
 	Usage      Usage
 	Finish     string
 	MinCalls   int
@@ -63,14 +63,14 @@ type Effects struct {
 	BadArgs    bool
 }
 
-// Accept is how a connection is treated before its first request.
+// Accept determines how a connection is treated before its first request.
 type Accept string
 
 // Values of Accept.
 const (
 	AcceptNormally Accept = ""
 	AcceptReset    Accept = "reset"  // immediate RST
-	AcceptUnread   Accept = "unread" // open with a small receive window, and never read
+	AcceptUnread   Accept = "unread" // stays open with a small receive window and is never read
 )
 
 // Framing determines how the end of a response body is marked.
@@ -110,7 +110,8 @@ const (
 	FlipPlain  Flip = "plain"
 )
 
-// Incident is a fault before event At + 1 of a stream, or in the middle of an unstreamed body.
+// Incident is a fault before event number At + 1 of a stream, or in the middle of an unstreamed
+// body.
 type Incident struct {
 	At         int
 	StreamOnly bool
@@ -145,7 +146,7 @@ const (
 	OpForget    Op = "forget"     // free the request's slot
 	OpWork      Op = "work"       // generate tokens for the duration For without sending them
 	OpReply     Op = "reply"      // a complete response with Status, Type ("json" means the engine's) and Text; {url} in Lines is replaced
-	OpError     Op = "error"      // the engine's error with Status, Text and Type; if Text is empty, with its usual message
+	OpError     Op = "error"      // the engine's error with Status, Text and Type; if Text is empty, the usual message
 	OpPage      Op = "page"       // an HTML page with Status that contains a host name
 	OpHalf      Op = "half"       // the first half of the body
 	OpNoContent Op = "no-content" // 204

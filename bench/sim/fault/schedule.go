@@ -13,11 +13,12 @@ import (
 type Fault struct {
 	// Spec is NAME[=VALUE][;param=value…]. Specs can be joined with "+": "cut-after=3",
 	// "status=503;retry-after=2", "crlf+no-done". Names returns the valid names. Every fault
-	// accepts the parameter delay=DURATION, which is a wait before the fault.
+	// accepts the parameter delay=DURATION, a wait before the fault.
 	Spec string `json:"fault"`
-	// Count is how many requests are affected (or connections, for refuse and noread). 0 means all.
+	// Count is the number of affected requests (or connections, for refuse and noread). 0 means
+	// all.
 	Count int `json:"count"`
-	// After is how many requests pass before the fault affects the first one.
+	// After is the number of requests that pass before the fault affects the first one.
 	After int `json:"after"`
 	// Share is the fraction of requests that the fault affects, from 0 to 1. 0 means all.
 	Share float64 `json:"share"`

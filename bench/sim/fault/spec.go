@@ -72,7 +72,7 @@ func (e *Effects) join(r *row, given map[string]string) error {
 	return nil
 }
 
-// values returns the values of a row's parameters, and of the other names that the row may use.
+// values returns the values of a row's parameters and of the other names that the row may use.
 func (r *row) values(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),

@@ -1,7 +1,7 @@
 package fault
 
 import (
-	_ "embed" // of faults.txtar
+	_ "embed" // embeds faults.txtar
 	"fmt"
 	"regexp"
 	"strings"
@@ -17,14 +17,14 @@ type row struct {
 	effects           []effect
 }
 
-// param is a parameter, or the value that follows the name of the fault.
+// param is a parameter, or the value after the fault's name.
 type param struct {
 	name, def string
 	needed    bool
 	read      kind
 }
 
-// effect is a set of Effects members as JSON. If it names a parameter, it applies only if the
+// effect is a set of Effects members as JSON. If param is set, the effect applies only if that
 // parameter has the given value or, if no value is given, any non-empty value.
 type effect struct{ param, value, members string }
 

@@ -9,8 +9,7 @@ import (
 )
 
 // ForgedText is in the second response of the faults "surplus" and "second-reply". That response
-// must never reach a client. Tests look for this text, and for the texts that package profile
-// leaks.
+// must never reach a client. Tests look for this text and for the texts that package profile leaks.
 const ForgedText = "this reply was forged"
 
 // StatusText returns the text that engines send with a status.
@@ -43,7 +42,7 @@ func HTMLPage(code int) string {
 		"</h1></center>\r\n<hr><center>nginx/1.24.0 at " + profile.LeakedHost + "</center>\r\n</body>\r\n</html>\r\n"
 }
 
-// ForgedReply returns a complete response that no request has asked for.
+// ForgedReply returns a complete response that belongs to no request.
 func ForgedReply() []byte {
 	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"` + ForgedText + `"},"finish_reason":"stop"}],` +

@@ -14,21 +14,20 @@ import (
 
 // Controls are the settings by which a request controls its response. A request sets them with
 // X-Sim-… headers, with a member "sim" in its JSON body, or with [[sim {…}]] in the text of its
-// last user message. The last form is for dialects that drop unknown members when they are
-// translated.
+// last user message. The last form is for dialects whose translation drops unknown members.
 type Controls struct {
 	Fault     string  `json:"fault"`
-	Tokens    int     `json:"tokens"`     // exact number of text tokens; -1: not set
-	Reasoning int     `json:"reasoning"`  // exact number of reasoning tokens; -1: not set
+	Tokens    int     `json:"tokens"`     // exact number of text tokens; -1 if not set
+	Reasoning int     `json:"reasoning"`  // exact number of reasoning tokens; -1 if not set
 	ToolCalls int     `json:"tool_calls"` // number of tool calls, if the response makes any
-	TTFT      Millis  `json:"ttft_ms"`    // time from getting the slot to the first token; -1: not set
-	Gap       Millis  `json:"delay_ms"`   // time between tokens, instead of the token rate; -1: not set
+	TTFT      Millis  `json:"ttft_ms"`    // time from acquiring the slot to the first token; -1 if not set
+	Gap       Millis  `json:"delay_ms"`   // time between tokens, instead of the token rate; -1 if not set
 	Text      *string `json:"text"`       // text of the response
 	Echo      bool    `json:"echo"`       // repeat the last user message
 	Speak     bool    `json:"speak"`      // make no tool call even if tools are offered
-	Secret    bool    `json:"secret"`     // think of a number, and later tell the number that the reasoning in the history contains
+	Secret    bool    `json:"secret"`     // think of a number, and later repeat it from the history's reasoning
 	Finish    string  `json:"finish"`
-	Err       error   `json:"-"` // an error in a header
+	Err       error   `json:"-"` // error found in a header
 
 	arm   func(*fault.Effects) // sets the faults of the exchange
 	armed bool                 // a header has set faults, so the body cannot override them
@@ -106,7 +105,7 @@ func marked(text string) string {
 	return s
 }
 
-// armSpec arms a fault that the request demands.
+// armSpec arms a fault demanded by the request.
 func (k *Controls) armSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {

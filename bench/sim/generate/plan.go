@@ -8,7 +8,7 @@ import (
 )
 
 // Plan determines the text of one choice, token by token. It does not store text that its
-// generators can make when the text is due.
+// generators can produce when the text is due.
 type Plan struct {
 	think    textgen.Generator
 	thinking int            // remaining tokens of reasoning
@@ -25,9 +25,9 @@ type Plan struct {
 	Closed   bool   // finish_reason has been sent
 }
 
-// Plan plans one choice of the response, which has at most limit tokens. If the request contains
-// the start of this text as a final assistant message, the plan continues after it, as real models
-// do.
+// Plan plans one choice of the response, which has at most limit tokens. If the final assistant
+// message contains the start of the response in the plan's own words, the plan continues after that
+// start, as real models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
 		whole := limit + len(q.memory.begun) // a token has at least one byte
@@ -152,8 +152,8 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string. It must generate the text immediately to find
-// that string.
+// cutAt ends the text before the first stop string. To find that string, it must generate the text
+// immediately.
 func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})

@@ -8,11 +8,10 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// decodePriority reads the priority that the request has in the queue. vLLM serves lower numbers
-// first, and uses 0 for a request without a priority. SGLang serves higher numbers first, and
-// requests without a priority last. If its queue is not ordered, a simulated vLLM refuses
-// priorities, as vLLM's first engine does. The current vLLM ignores them, which would hide more
-// mistakes.
+// decodePriority reads the request's priority in the queue. vLLM serves lower numbers first, and
+// uses 0 for a request without a priority. SGLang serves higher numbers first, and requests without
+// a priority last. If its queue is not ordered, a simulated vLLM refuses priorities, as vLLM's
+// first engine does. The current vLLM ignores them, but this would hide mistakes of the edge.
 func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("priority")
 	given := p != nil && p.Type() != fastjson.TypeNull

@@ -20,7 +20,7 @@ type Request struct {
 	Stream bool
 	Usage  struct{ Last, Each bool } // stream_options.include_usage and continuous_usage_stats
 	N      int
-	Max    int // maximum number of tokens to generate; -1: not set
+	Max    int // maximum number of tokens to generate; -1 if not set
 	Prompt scheduler.Prompt
 	Calls  []profile.ToolCall
 
@@ -45,7 +45,7 @@ type memory struct {
 	begun    string         // start of the response, taken from a final assistant message
 	sum      uint64         // hash of the prompt without begun
 	used     bool           // the history contains a tool result
-	secret   string         // the number in the reasoning that the history contains
+	secret   string         // the number found in the reasoning in the history
 	thoughts []textgen.Word // thoughts that replace generated ones
 }
 
@@ -57,7 +57,7 @@ type Decoder struct {
 	Seed           uint64
 	StrictSystem   bool     // refuse a system message that is not the first message
 	AlternateRoles bool     // refuse consecutive messages of the same role
-	Efforts        []string // reasoning_effort values that the model's template accepts; empty: any
+	Efforts        []string // reasoning_effort values that the model's template accepts; any if empty
 	Priorities     bool     // the queue is ordered by priority
 	Served         func(asked string) (name string, ok bool)
 	NextID         func() uint64
@@ -153,7 +153,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// secretBegins starts the sentence that tells the number.
+// secretBegins is the start of the sentence that contains the number.
 const secretBegins = "The number is "
 
 // recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
@@ -164,7 +164,7 @@ func (q *Request) recall(text []byte) {
 	}
 }
 
-// Common decodes the members that all text endpoints have in common.
+// Common decodes the members common to all text endpoints.
 func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 	*q = Request{N: 1, Max: -1, Prompt: scheduler.Prompt{Blocks: q.Prompt.Blocks}}
 	q.Prompt.Reset(d.Seed)
@@ -448,7 +448,7 @@ func readPart(q *Request, part *fastjson.Value, param func() string) (string, *p
 	return "", profile.Invalid(param(), "Unknown part type: %s", kind)
 }
 
-// Completion decodes a legacy completions body. For each prompt, it asks for n choices.
+// Completion decodes a legacy completions body. Each prompt gets n choices.
 func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 	if err := d.Common(v, q); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// refuseByTemplate refuses requests that the model's chat template would refuse. It uses the error
-// messages of known templates and the status that the engine sends.
+// refuseByTemplate refuses requests that the model's chat template would refuse. It uses error
+// messages from known templates, and the status that the engine sends.
 func (d *Decoder) refuseByTemplate(v *fastjson.Value) *profile.APIError {
 	if d.AlternateRoles && !alternate(v.GetArray("messages")) {
 		return d.templateError(400, "Conversation roles must alternate user/assistant/user/assistant/...")
@@ -62,8 +62,7 @@ func alternate(messages []*fastjson.Value) bool {
 	return true
 }
 
-// checkEffort refuses reasoning_effort values that the engine does not accept, whatever the
-// template.
+// checkEffort refuses reasoning_effort values that the engine itself does not accept.
 func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 	effort := string(v.GetStringBytes("reasoning_effort"))
 	if effort == "" || len(d.Profile.Efforts) == 0 || slices.Contains(d.Profile.Efforts, effort) {
@@ -76,7 +75,7 @@ func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 		strings.Join(d.Profile.Efforts, "', '"))
 }
 
-// checkNull refuses a message without content if the engine refuses it.
+// checkNull refuses a message without content if the engine does.
 func (d *Decoder) checkNull(m *fastjson.Value) *profile.APIError {
 	if c := m.Get("content"); c != nil && c.Type() != fastjson.TypeNull {
 		return nil

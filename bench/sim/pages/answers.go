@@ -48,7 +48,7 @@ func stamp(seconds float64, comma string) string {
 var forms sync.Map
 
 // Form renders a section and caches the result for equal data. The data must be comparable, and
-// must contain marks in place of the varying texts.
+// must contain placeholders instead of the varying texts.
 func Form(kind, section string, about any) string {
 	key := [3]any{kind, section, about}
 	if text, ok := forms.Load(key); ok {

@@ -6,7 +6,7 @@
 // "stream-error" is the data of an error event, and "too-long" is the error for a prompt that
 // exceeds the context.
 //
-// A variant uses the pages of its family, except for those that the variant's file overrides.
-// Sections without a path are parts of other templates. For example, card is one model in a list.
-// The section "/v1/models/" is the page of one model, if the engine has such a page.
+// A variant uses the pages of its family, except those that the variant's file overrides. Sections
+// without a path are parts of other templates. For example, the section card renders one model in a
+// list. The section "/v1/models/" is the page of one model, if the engine has such a page.
 package pages

@@ -36,7 +36,7 @@ func Of(p *profile.Profile) *Set {
 	return s
 }
 
-// functions are the functions that templates of pages can call, in addition to the methods of
+// functions contains the functions that page templates can call, in addition to the methods of
 // State.
 var functions = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
@@ -103,7 +103,7 @@ func sections(name string) (out []section) {
 
 func constant(s string) func() string { return func() string { return s } }
 
-// indent matches white space in JSON that has no meaning.
+// indent matches insignificant white space in JSON.
 var indent = regexp.MustCompile(`\n[ \t]*`)
 
 // Has reports whether the engine has a page.
@@ -127,11 +127,11 @@ func (s *Set) render(section string, about any) []byte {
 // State contains the state of an engine that its pages show.
 type State struct {
 	*profile.Profile
-	Variant    bool     // a variant of the family's engine
+	Variant    bool     // the engine is a variant of its family's engine
 	Models     []string // served names
 	Model      string   // the first served name, or empty
 	First, Sim string   // model name in responses to requests without a model, and to requests for "sim"
-	Name       string   // name of the model that is shown
+	Name       string   // name of the model to show
 	Loaded     func(model string) bool
 	Parent     func(model string) string // returns the base model of an adapter, or empty
 
@@ -149,7 +149,7 @@ type State struct {
 	Residents            int // maximum number of loaded models
 	Running              int
 	Waiting              int
-	Used                 int // number of tokens in the cache that running requests use
+	Used                 int // number of cache tokens used by running requests
 	KVSize               int
 	KVBlocks, UsedBlocks int
 	HitRate              float64
@@ -183,7 +183,7 @@ func (s *State) Line(name string, v any) string {
 	return ""
 }
 
-// Time returns the time that is the given number of seconds in the future.
+// Time returns the time the given number of seconds from now.
 func (s *State) Time(in int) string {
 	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
 }
@@ -206,7 +206,7 @@ func (s *State) Digest() string {
 	return ""
 }
 
-// Work returns the path for the first kind of work of the engine.
+// Work returns the path for the engine's first kind of work.
 func (s *State) Work() string {
 	if s.Does("transcriptions") {
 		return "/v1/audio/transcriptions"

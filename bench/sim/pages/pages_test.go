@@ -11,9 +11,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestPages renders every page of every profile in different states. It finds mistakes in
-// templates, and JSON pages that contain invalid JSON.
-func TestPages(t *testing.T) { synctest.Test(t, testPages) } // the clock stands still, because some pages show the time
+// TestPages checks that every page of every profile can be rendered in different states, and that
+// JSON pages contain valid JSON.
+func TestPages(t *testing.T) { synctest.Test(t, testPages) } // stops the clock, because some pages show the time
 
 func testPages(t *testing.T) {
 	for _, name := range profile.Names() {
@@ -57,7 +57,7 @@ var (
 )
 
 // TestMembers checks that every name after a dot in a page is a field or a method, even in branches
-// that no state reaches here.
+// that TestPages does not reach.
 func TestMembers(t *testing.T) {
 	members := map[string]bool{}
 	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLong]()} {

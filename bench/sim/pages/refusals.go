@@ -16,7 +16,7 @@ func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.name
 // member.
 func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.named(a)) }
 
-// named returns the error with the error type that the engine uses for its status.
+// named sets the error type that the engine uses for the error's status.
 func (s *Set) named(a profile.APIError) profile.APIError {
 	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
 	return a

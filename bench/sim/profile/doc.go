@@ -1,12 +1,13 @@
-// Package profile describes how engines differ on the wire. Their headers and behaviour are data,
-// and it also contains their error messages.
+// Package profile describes how engines differ on the wire. It describes headers and behaviour as
+// data, and contains the engines' error messages.
 //
 // The data is in engines.json. Each value was observed on the engine (llama.cpp's server, Ollama,
 // whisper.cpp's server), read in its source (vLLM, SGLang, TensorRT-LLM, Text Generation Inference,
 // speaches, Kokoro-FastAPI), or found in documentation and reports (LM Studio). A new engine needs
-// a row in engines.json and a file in package pages. If its chat responses differ, it also needs a
-// case in chat.txtar there. A variant is an engine in a different mode. The member Of in its row
-// names the engine whose family the variant shares, including its chunks and errors.
+// a row in engines.json and a file in package pages. If its chat responses differ from those of
+// other engines, it also needs a case in chat.txtar in package pages. A variant is an engine in a
+// different mode. The member Of in the variant's row names an engine. The variant shares that
+// engine's family, including its chunks and errors.
 //
 // Package sim decides when to answer. A profile neither orders events nor waits. A profile appends
 // bytes and returns errors as values. An error can therefore be sent as a response or as an event

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// APIError is an error that was not yet written in the format of an engine.
+// APIError is an error before it is written in an engine's format.
 type APIError struct {
 	Status  int
 	Message string
-	Kind    string // error type; empty: the profile's type for the status
+	Kind    string // error type; if empty, the profile's type for the status
 	Code    string // OpenAI's string code, if the profile has one
 	Param   string
 	Extra   string // additional members, as `,"name":value`
-	Bare    bool   // plain text without type and code, which is how LM Studio returns errors of its model runner
-	Unread  bool   // the body is not a JSON object, for which engines with typed requests have separate messages
+	Bare    bool   // plain text without type and code, as LM Studio returns errors from its model runner
+	Unread  bool   // the body is not a JSON object; engines with typed requests have separate messages for this
 }
 
 // Invalid returns the error for an invalid parameter.
@@ -77,7 +77,7 @@ func (p *Profile) UnknownModelError(asked string) APIError {
 	return err
 }
 
-// CheckVoice returns an error for a voice that the engine does not have. It knows only Kokoro's
+// CheckVoice returns an error for a voice that the engine does not have. It checks only Kokoro's
 // voices.
 func (p *Profile) CheckVoice(name string) *APIError {
 	if p.Family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(KokoroVoices, name) {
@@ -89,8 +89,8 @@ func (p *Profile) CheckVoice(name string) *APIError {
 	}
 }
 
-// KokoroVoices are the voices of Kokoro. The other list contains OpenAI's names, which Kokoro maps
-// to its voices.
+// KokoroVoices are the voices of Kokoro. openaiVoices are OpenAI's names, which Kokoro maps to its
+// voices.
 var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}

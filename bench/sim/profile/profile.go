@@ -2,7 +2,7 @@ package profile
 
 import (
 	"cmp"
-	_ "embed" // of engines.json
+	_ "embed" // embeds engines.json
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,9 +19,9 @@ type Profile struct {
 	Name   string
 	Plays  string   // description of the engine and its special features
 	Family string   // engine whose chunks, checks and errors this engine shares
-	Work   string   // kinds of work as in routes, separated by spaces; empty: all
-	Models []string // models that are served by default; nil: "sim"
-	Slots  int      // default number of slots; 0: defaultSlots
+	Work   string   // kinds of work as in routes, separated by spaces; all if empty
+	Models []string // models served by default; "sim" if nil
+	Slots  int      // default number of slots; defaultSlots if 0
 
 	Server      string // Server header
 	Dated       bool   // sends the Date header
@@ -46,7 +46,7 @@ type Profile struct {
 	NamedTool   namedTool      // how a tool_choice that names a tool is treated
 	Formats     string         // response_format: "" accepts all, "schemas" refuses json_object, "value" expects schemas in the member value
 	NullContent nullContent    // how a message without content is treated
-	Efforts     []string       // accepted reasoning_effort values; empty: any
+	Efforts     []string       // accepted reasoning_effort values; any if empty
 	FullInBand  bool           // answers a stream with 200 and an error event if the queue is full
 	LongInBand  bool           // answers a stream with 200 and an error event if the prompt is too long
 	Typed       bool           // refuses a Content-Type other than JSON
@@ -55,8 +55,8 @@ type Profile struct {
 	Auth        string         // paths that require the key: "v1", "work", "all" or ""
 	Unknown     unknownModel   // how an unknown model is treated
 	Ping        time.Duration  // time between comments in a silent stream
-	Idle        time.Duration  // idle timeout of connections; 0: none
-	PerConn     int            // maximum number of requests per connection; 0: no limit
+	Idle        time.Duration  // idle timeout of connections; 0 means no timeout
+	PerConn     int            // maximum number of requests per connection; 0 means no limit
 	ErrorClose  bool           // closes the connection after an error
 	FullError   APIError       // error if the queue is full
 	NoModel     APIError       // error for an unknown model; %s is replaced with the model's name
@@ -64,12 +64,12 @@ type Profile struct {
 	Health      time.Duration  // how long /health takes
 	CallID      IDForm
 	AnswerID    IDForm
-	NoPage      FixedReply           // reply for an unknown path; empty: an error in the usual form
-	NoMethod    FixedReply           // reply for an unsupported method; empty: FastAPI's
-	NoKey       FixedReply           // reply for a missing key; empty: an error in the usual form
+	NoPage      FixedReply           // reply for an unknown path; if empty, an error in the usual form
+	NoMethod    FixedReply           // reply for an unsupported method; if empty, FastAPI's
+	NoKey       FixedReply           // reply for a missing key; if empty, an error in the usual form
 	Extra       string               // members after the model in every chunk and response; %s is replaced with the model's name
 	RoleDelta   string               // delta that opens a choice
-	EndDelta    string               // delta that is sent with finish_reason
+	EndDelta    string               // delta sent with finish_reason
 	Around      map[string][2]string // JSON before and after the member of a token: text, thought or call
 }
 
@@ -93,7 +93,7 @@ type namedTool uint8
 // Values of namedTool: how a tool_choice that names a tool is treated.
 const (
 	NamedObeyed namedTool = iota
-	NamedAuto             // treated as auto
+	NamedAuto             // the engine treats it as auto
 	NamedRefused
 )
 
@@ -103,7 +103,7 @@ type nullContent uint8
 const (
 	NullTaken nullContent = iota // accepted in an assistant message
 	NullRefused
-	NullRefusedWithoutCalls // refused unless it has tool calls
+	NullRefusedWithoutCalls // refused unless the message has tool calls
 )
 
 // UnmarshalText parses the name of a namedTool.
@@ -144,8 +144,8 @@ func oneOf(to *uint8, b []byte, names ...string) error {
 	return nil
 }
 
-// IDForm describes the format of ids. An id has either 32 hex digits that look random, or a prefix
-// and a number from a range.
+// IDForm describes the format of ids. An id consists of either 32 hex digits that look random, or a
+// prefix and a number from a range.
 type IDForm struct {
 	Form          string
 	From, Numbers uint64
@@ -176,7 +176,7 @@ func (p *Profile) Is(names string) bool {
 var engines []byte
 
 // ByName contains all profiles by name. A variant is an engine in a different mode. It differs
-// little from the engine that its member Of names, and shares the family of that engine.
+// little from the engine named by its member Of, and shares that engine's family.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
 	must(json.Unmarshal(engines, &rows))
@@ -251,5 +251,5 @@ func Names() []string {
 const (
 	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and texts of 5xx errors
 	LeakedPath   = "/srv/models/secret-checkpoint"
-	LeakedSecret = "s3cr3t-from-the-engine" // in headers
+	LeakedSecret = "s3cr3t-from-the-engine" // appears in headers
 )

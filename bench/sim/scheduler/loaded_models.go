@@ -9,7 +9,7 @@ import (
 type LoadedModels struct {
 	mu     sync.Mutex
 	names  []string // least recently requested first
-	places int      // maximum number of loaded models; 0: no limit
+	places int      // maximum number of loaded models; 0 means no limit
 	loads  int64
 	users  map[*user]bool
 }
@@ -30,7 +30,7 @@ func (l *LoadedModels) Has(name string) bool {
 	return slices.Contains(l.names, name)
 }
 
-// Loads returns how often models were loaded.
+// Loads returns the number of times that a model was loaded.
 func (l *LoadedModels) Loads() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	}
 }
 
-// Used returns which of the named models running requests use.
+// Used returns those of the named models that running requests use.
 func (l *LoadedModels) Used(names []string) (used []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,9 +2,9 @@ package scheduler
 
 import "sort"
 
-// Pins counts how many running requests hold each block, so that a block that requests share takes
-// room only once. Blocks are chained. A request that holds a block therefore also holds all blocks
-// before it. Pins is not safe for concurrent use.
+// Pins counts how many running requests hold each block, so that a shared block needs room only
+// once. Blocks are chained, so a request that holds a block also holds all blocks before it. Pins
+// is not safe for concurrent use.
 type Pins struct{ holders map[uint64]int32 }
 
 // Fresh returns how many of the blocks have no holder.

@@ -2,14 +2,14 @@ package scheduler
 
 import "sync"
 
-// PrefixCache remembers the blocks of the prompts that were read. Like real engines, it evicts the
+// PrefixCache contains the blocks of the prompts that were read. Like real engines, it evicts the
 // least recently used blocks. Within a prompt, it evicts the last blocks before the first ones. The
 // usage list links positions within one slice, so a full cache does not allocate.
 type PrefixCache struct {
 	mu        sync.Mutex
-	max       int // maximum number of blocks; 0: no cache
+	max       int // maximum number of blocks; 0 disables the cache
 	at        map[uint64]int32
-	uses      []cachedBlock // uses[0] is the head of the list: its next is the newest block, and its before the oldest
+	uses      []cachedBlock // uses[0] is the head of the list: next is the newest block, before the oldest
 	asked, in int64
 }
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPrefixCacheForgetsTheLeastRecentlyUsed compares the cache with a plain list.
+// TestPrefixCacheForgetsTheLeastRecentlyUsed checks that the cache has the same contents as a plain
+// list.
 func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 	const room = 40
 	c := NewPrefixCache(room * BlockTokens)

@@ -20,10 +20,10 @@ const (
 type Prompt struct {
 	Hash   uint64
 	Bytes  int
-	Extra  int // tokens that are not text, for images and the template
+	Extra  int // tokens for images and the template, which are not text
 	fill   [blockBytes]byte
 	n      int
-	Salt   uint64 // cache salt; 0: none
+	Salt   uint64 // cache salt, or 0
 	Blocks []uint64
 	// Priority is the priority of the request in the queue. The lowest number is served first. If
 	// the engine does not order its queue, Priority is 0.
@@ -58,8 +58,7 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// Image appends a picture. The bytes of the picture change the hash, but do not make the prompt
-// longer.
+// Image appends an image. The image's bytes change the hash, but do not make the prompt longer.
 func (p *Prompt) Image(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte

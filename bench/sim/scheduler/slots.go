@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Errors of requests that receive no slot.
+// Errors for requests that get no slot.
 var (
 	ErrFull = errors.New("queue is full")
 	ErrGone = errors.New("client has left")
@@ -20,13 +20,13 @@ var (
 type Slots struct {
 	mu           sync.Mutex
 	limit, queue int // a negative queue has no limit
-	kv           int // room in tokens; 0: no limit
+	kv           int // room in tokens; 0 means no limit
 	peak         int
-	waiting      list.List // of *waiter; the next request is first
-	holders      list.List // of *SlotHolder; the youngest is last
+	waiting      list.List // *waiter elements; the next request is first
+	holders      list.List // *SlotHolder elements; the youngest is last
 	pins         Pins      // blocks of the holders
 	running      atomic.Int32
-	used         atomic.Int64 // tokens of running requests, both in prompts and generated
+	used         atomic.Int64 // prompt and response tokens of running requests
 }
 
 type waiter struct {
@@ -42,7 +42,7 @@ type SlotHolder struct {
 	blocks  []uint64 // blocks of the prompt, which other requests may share
 	own     int      // number of tokens outside blocks
 	evicted atomic.Bool
-	place   *list.Element // element in holders
+	place   *list.Element // element in Slots.holders
 }
 
 // Evicted reports whether the request was preempted. If so, its owner must call Requeue.
@@ -86,9 +86,9 @@ func (s *Slots) link(w *waiter) *list.Element {
 	return s.waiting.PushFront(w)
 }
 
-// Requeue moves a preempted SlotHolder to the head of the queue and waits until there is a slot.
-// The holder again needs room for all its tokens. If Requeue returns ErrGone, the holder has
-// neither a slot nor room.
+// Requeue moves a preempted SlotHolder to the head of the queue, and waits until there is a slot
+// and room for all of its tokens. If Requeue returns ErrGone, the holder has neither a slot nor
+// room.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
@@ -125,9 +125,9 @@ func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Unlock()
 }
 
-// Grow adds tokens that a running request has generated. If all tokens exceed the room, the
-// youngest request is preempted. It notices this at its next token and calls Requeue. It must then
-// read its prompt again, as in vLLM. A request that runs alone is never preempted.
+// Grow adds tokens that a running request has generated. If the tokens of all requests exceed the
+// room, the youngest request is preempted. It notices this at its next token and calls Requeue. It
+// must then read its prompt again, as in vLLM. A request that runs alone is never preempted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
@@ -189,7 +189,7 @@ func (s *Slots) Load() (running, waiting, peak int) {
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// Room returns how many tokens in the cache running requests use, and the number of slots.
+// Room returns the number of cache tokens used by running requests, and the number of slots.
 func (s *Slots) Room() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,13 +139,13 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens splits a text into tokens in the way the simulator counts them. A space starts a token,
-// and a token has at most 12 characters.
+// Tokens splits a text into tokens, as the simulator counts them. A space starts a token, and a
+// token has at most 12 characters.
 func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
-// Fragments splits a text into pieces of n characters, as the deltas of tool arguments and JSON do.
+// Fragments splits a text into pieces of n characters, like the deltas of tool arguments and JSON.
 func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }

@@ -1,8 +1,8 @@
 // Package wire writes the two formats that every simulated engine sends: JSON and server-sent
 // events.
 //
-// JSON is written member by member and not marshalled. Engines differ in the order of members and
-// in which members they omit. The simulator must reproduce both to the byte.
+// JSON is written member by member rather than marshalled. Engines differ in the order of members
+// and in which members they omit. The simulator must reproduce both to the byte.
 //
 // The zero EventFormat is the usual format of events. Many other formats are equally legal but
 // break careless readers: CRLF, comments, or data on more than one line. Faults select these

@@ -9,7 +9,7 @@ import (
 // EventFormat is the format in which events are written. Every engine uses the zero value. The
 // other formats are also legal.
 type EventFormat struct {
-	EOL       string // "\r\n" or "\r"; empty: "\n"
+	EOL       string // "\r\n" or "\r"; "\n" if empty
 	NoSpace   bool   // no space after the colon
 	Comments  bool   // a comment before every event
 	Multiline bool   // data on more than one line
@@ -66,7 +66,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 		dst = append(dst, eol...)
 	}
 	if f.Multiline && len(data) > 2 && data[0] == '{' && data[len(data)-1] == '}' {
-		// A line break next to an outer brace has no meaning in JSON.
+		// In JSON, a line break next to an outer brace is insignificant.
 		line(data[:1])
 		line(data[1 : len(data)-1])
 		line(data[len(data)-1:])
