@@ -12,13 +12,13 @@ type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
-	shadow   atomic.Pointer[Abort] // cancels the shadow of this call when this call is canceled
+	shadow   atomic.Pointer[Abort] // call's shadow, which End also cancels
 }
 
 type cause struct{ err error }
 
-// End cancels the call. It closes the engine's connection immediately and wakes a waiting call. If
-// End is called again, the first cause wins.
+// End cancels the call. It immediately closes the connection to the engine and wakes the call if
+// the call is waiting. If End is called more than once, only the first cause counts.
 func (a *Abort) End(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
 		return
@@ -55,8 +55,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish makes x the exchange that End closes. It stores x before it reads the cause, so no End is
-// missed: either Publish sees the cause, or End sees x.
+// Publish stores the exchange that End closes. Publish stores x before it reads the cause, so
+// either Publish sees the cause or End sees x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
@@ -67,8 +67,8 @@ func (a *Abort) Publish(x *http1.Exchange) {
 // Withdraw undoes Publish. The caller must call it before it closes the exchange.
 func (a *Abort) Withdraw() { a.exchange.Store(nil) }
 
-// Wait returns a channel that End closes. A call uses it while it waits for something other than an
-// engine. ok is false if the call was already canceled.
+// Wait returns a channel that End closes. A call selects on the channel while it waits for
+// something other than an engine. ok is false if the call was already canceled.
 func (a *Abort) Wait() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})
 	a.left.Store(&ch)

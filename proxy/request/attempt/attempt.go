@@ -27,13 +27,13 @@ type Terms struct {
 	Start        time.Time
 	Asked        time.Time
 	RequestID    []byte
-	Key          string
+	Key          string // id of the client's key, or empty
 	Tiers        uint8
 	Body         Hasher
-	Traceparent  []byte // the client's traceparent header; used if tracing is off
+	Traceparent  []byte // client's traceparent header, which is used if tracing is off
 	Tracestate   []byte
-	Span         *observe.CallSpan // nil: tracing is off
-	Number       int               // the first attempt is 1
+	Span         *observe.CallSpan // nil if tracing is off
+	Number       int               // 1 for the first attempt
 	Memory       *Memory
 	Abort        *Abort
 	Mover        Mover
@@ -56,16 +56,17 @@ type Hasher interface {
 // Attempt is one attempt of a call at one upstream.
 type Attempt struct {
 	terms  Terms
-	lease  *upstreams.Lease // nil: none, or released
+	lease  *upstreams.Lease // nil if the attempt has no lease or has released it
 	target *routing.Target
-	span   *observe.AttemptSpan // nil: tracing is off
-	ttft   time.Duration        // time to the first token; 0: unknown or not measured
+	span   *observe.AttemptSpan // nil if tracing is off
+	ttft   time.Duration        // time to the first token; 0 if unknown or not measured
 	asked  bool
-	sends  int // number of requests that all attempts of the call have written
+	sends  int // number of requests written so far by all attempts of the call
 	Reply  Reply
 }
 
-// Begin starts an attempt. It takes ownership of the lease. Send will use the exchange x.
+// Begin starts an attempt. It takes ownership of the lease. Send will write the request to the
+// exchange x.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	if sends := a.sends; a.terms.Model != nil { // not the call's first attempt
 		*a = Attempt{}
@@ -108,7 +109,8 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	if c.buffered || !asksStream {
 		a.lease.Buffers()
 	}
-	if err == nil && s.Reader != nil { // the last field of a form may have requested a stream
+	// The last field of the form may be the one that requests a stream.
+	if err == nil && s.Reader != nil {
 		a.asked = c.streams
 	}
 	return err
@@ -121,8 +123,8 @@ func (a *Attempt) traceparent() []byte {
 	return a.terms.Traceparent
 }
 
-// AwaitHead waits for the response headers, at most until the given time. It returns nil for a
-// usable response and http1.ErrNotYet after a timeout. FailureOf converts other errors.
+// AwaitHead waits until the given time for the response headers. It returns nil for a usable
+// response and http1.ErrNotYet after a timeout. FailureOf converts other errors.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
 	if r.clock.headed {
@@ -144,7 +146,8 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	case endpoint.Complaint:
 		return a.complaint(string(r.x.Header("Content-Type")), errorBody(r.x, a.terms.Memory))
 	case endpoint.Document:
-		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type")) // reading the body moves the headers
+		// The media type is copied now, because reading the body moves the headers.
+		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type"))
 		return a.document(until)
 	case endpoint.WrongType:
 		return failure.WrongType(endpoint.ErrWrongType)
@@ -159,8 +162,8 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 }
 
 // Pull translates the engine's next events into the client's dialect and appends them to dst. It
-// appends at least one byte, sets done at the end of the stream, or returns an error. After the
-// time until, it returns http1.ErrNotYet, and Pull may be called again. FailureOf converts other
+// appends at least one byte, sets done at the end of the stream, or returns an error. If until
+// passes first, Pull returns http1.ErrNotYet and may be called again. FailureOf converts other
 // errors.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
@@ -172,12 +175,12 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's complete response. If the request asked for a stream, it returns
-// the completion assembled from the stream.
+// ReadWhole returns the engine's complete response. If the request asked for a stream, ReadWhole
+// assembles the completion from the stream.
 //
-// Errors are those of AwaitHead, and ReadWhole may be called again after http1.ErrNotYet. If
-// passesOn is true, ReadWhole returns ErrLarge for a large response that the caller can relay while
-// it arrives.
+// ReadWhole returns the same errors as AwaitHead, and may be called again after http1.ErrNotYet. If
+// passesOn is true, ReadWhole returns ErrLarge for a large response, which the caller can relay
+// while it arrives.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -216,15 +219,15 @@ func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.lease.FirstToken(ttft)
 }
 
-// Counted records how many prompt tokens the engine has counted, and how many of them were cached.
-// It must be called before Answered.
+// Counted records how many prompt tokens the engine counted, and how many of them were cached. It
+// must be called before Answered.
 func (a *Attempt) Counted(tokens, cached int) {
 	if a.lease != nil {
 		a.target.Counted(a.lease, tokens, cached)
 	}
 }
 
-// Answered records the number of tokens in a complete answer.
+// Answered records the number of tokens in the complete answer.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
 		a.lease.Answered(tokens, p.readAt.Since(p.sentAt)-a.ttft, p.readAt.Std())
@@ -234,7 +237,7 @@ func (a *Attempt) Answered(tokens int) {
 // FailureOf converts an error into a failure. err must not be http1.ErrNotYet.
 func (a *Attempt) FailureOf(err error) *failure.Failure {
 	if cause := a.terms.Abort.Cause(); cause != nil {
-		return failure.FromAbort(cause) // the abort has caused the error
+		return failure.FromAbort(cause) // the error is only a consequence of the cancellation
 	}
 	var (
 		f *failure.Failure
@@ -267,8 +270,8 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	return f
 }
 
-// Blame reports a failure to the health and the breaker of the upstream. It does nothing if the
-// failure is not the upstream's fault or the attempt has ended.
+// Blame reports a failure to the health and the breaker of the upstream. Blame does nothing if the
+// upstream is not at fault or the attempt has ended.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return
@@ -310,7 +313,7 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	a.Close(o, now)
 }
 
-// Close closes the exchange and keeps the lease.
+// Close closes the exchange but does not release the lease.
 func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.terms.Abort.Withdraw()
 	defer a.Reply.x.CloseAt(now)
@@ -323,8 +326,8 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers the token limit of a request to the number of tokens that the prompt leaves
-// free in the target's context. It does nothing if the context length is unknown.
+// LowerLimit lowers the token limit of a request to the number of tokens that remain after the
+// prompt in the target's context. LowerLimit does nothing if the context length is unknown.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
 	asked := l.TokenLimit()
@@ -336,8 +339,9 @@ func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *
 	}
 }
 
-// ContextOf returns the context length of a target in tokens: the smaller of the length that the
-// engine reports and the configured length, or 0 if neither is known.
+// ContextOf returns the context length of a target in tokens. If both the engine's reported length
+// and the configured length are known, it returns the smaller one; if neither is known, it returns
+// 0.
 func ContextOf(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
 	configured, n := limit.Context(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {

@@ -12,7 +12,7 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// afterFinish is how long a stream may take to send usage and [DONE] after all choices have
+// afterFinish is how long an engine may take to send usage and [DONE] after all choices have
 // finished.
 const afterFinish = 2 * time.Second
 
@@ -35,8 +35,8 @@ type clock struct {
 	loadedAt   instant.Time // when the engine was last known to be loading the model
 	readAt     instant.Time
 	completeAt instant.Time
-	blocked    time.Duration // how long the client has blocked a relayed answer
-	until      instant.Time  // deadline of the current read; 0: none
+	blocked    time.Duration // how long the client has blocked the relay of the answer
+	until      instant.Time  // deadline of the current read; 0 if the read has no deadline
 	lookedAt   instant.Time
 
 	waits    bool // whether the lease counts this call as waiting for its engine
@@ -44,8 +44,8 @@ type clock struct {
 	buffered bool // whether the engine may buffer the answer because of a tool call
 }
 
-// limit returns the configured limit if it is set. Otherwise it returns progress.Ceiling for an
-// engine that is working or buffering, and the argument unseen for any other engine.
+// limit returns the configured limit if it is set. If it is not set, limit returns progress.Ceiling
+// for an engine that is working or buffering, and the argument unseen for any other engine.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -62,7 +62,7 @@ func (c *clock) firstEvent() time.Duration {
 
 func (c *clock) idle() time.Duration { return c.limit(c.limits.Idle, config.IdleUnseen) }
 
-// look returns when the engine is checked next, or 0 if it is not checked.
+// look returns when the next check of the engine is due, or 0 if no check is due.
 func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
 		return 0
@@ -70,11 +70,11 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from returns when the engine could have started to process the request.
+// from returns the earliest time at which the engine could have started to process the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad records whether the engine is loading the model. While it is loading, the time limits
-// of the response start anew, for at most progress.Ceiling.
+// of the response start over, for at most progress.Ceiling.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
@@ -108,8 +108,8 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline returns when the wait for the engine ends. limit is the cause if that is a failure. If
-// no time limit applies, at is zero.
+// deadline returns when the wait for the engine ends, and limit, the cause of the failure if the
+// response has not arrived by then. If no time limit applies, at is zero.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
@@ -143,13 +143,13 @@ func (c *clock) overdue() bool {
 	return c.completeAt != 0 && c.completeAt.After(afterFinish).Passed()
 }
 
-// judge decides whether a silent call may continue to wait. It returns an error:
+// judge decides whether a call may continue to wait for a silent engine. It returns an error:
 //
 //   - if the engine no longer has the request;
 //   - if the upstream is stalled, may be stalled, or has exceeded its drain time, and the call can
 //     move to another upstream;
 //   - if the upstream is down;
-//   - if a time limit has passed.
+//   - if a time limit has expired.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -175,8 +175,8 @@ var errLost = errors.New("the engine is working on fewer requests than it was gi
 
 // Mover moves a call to another engine.
 type Mover interface {
-	// Leave acquires a slot at another engine, and the call then moves to it. The new engine starts
-	// the answer again, or continues the answer that the client has received so far. Leave returns
+	// Leave acquires a slot at another engine, and the call then moves to it. The new engine either
+	// restarts the answer or continues the part that the client has already received. Leave returns
 	// false if no slot is free or the call can no longer move.
 	Leave() bool
 }

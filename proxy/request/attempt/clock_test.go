@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling checks that every silent response ends even if the limits are 0s. If the
-// engine makes no progress, the response ends at the default limit. If it makes progress, the
-// response ends at most 15 minutes after the last bytes.
+// TestSilenceHasACeiling checks that every silent response fails eventually, even if the configured
+// limits are 0s. If the engine makes no progress, the response fails at the default limit. If the
+// engine makes progress, the response fails at most 15 minutes after the last bytes.
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0
@@ -23,7 +23,8 @@ func TestSilenceHasACeiling(t *testing.T) {
 			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
 		}
 		seen := c.excused || c.buffered
-		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // the limit for an answer that is not streamed
+		// This is the limit for an answer that is not streamed.
+		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout
 		switch {
 		case c.streams && !c.headed && c.begun:
 			continue // this combination does not occur

@@ -19,10 +19,10 @@ type document struct {
 	mediaType string
 }
 
-// document handles a response whose Content-Type does not match the requested stream. It may be a
-// stream, because some servers and proxies send streams as text/plain or without a Content-Type. It
-// may be a whole answer, which document converts to a stream. Any other response is an error. After
-// http1.ErrNotYet, document may be called again.
+// document handles a response whose Content-Type does not match the requested stream. The response
+// may be a stream, because some servers and proxies send streams as text/plain or without a
+// Content-Type. It may also be a complete answer, which document converts to a stream. Any other
+// response is an error. After http1.ErrNotYet, document may be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -81,7 +81,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. It lends nothing while Read has bytes from first.
+// Lend implements sse.Source. It lends nothing until Read has returned all bytes of first.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil

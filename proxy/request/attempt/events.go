@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	coalesce = 16 << 10 // events that have arrived together are written together, up to this size
+	coalesce = 16 << 10 // maximum total size of events that are written together
 	rawPiece = 16 << 10
 )
 
@@ -97,7 +97,7 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 
 // finish appends the end of a successful stream. In the Responses dialect, the end repeats the
 // answer four times: in the text, its part, its item and the response. If no memory is left for
-// that, finish appends nothing, so that the caller can still end the stream with an error.
+// these copies, finish appends nothing, so the caller can still end the stream with an error.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
@@ -109,9 +109,9 @@ func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	return dst, err
 }
 
-// undeliverable returns the error of an event that cannot be delivered. If earlier events were
-// appended in the same pull, it delivers them first, and the next pull returns the error. The
-// client therefore gets the same result wherever the reads split the bytes.
+// undeliverable returns the error of an event that cannot be delivered. If the same pull has
+// appended earlier events, it delivers them first, and the next pull returns the error. The client
+// therefore gets the same events no matter how the bytes are split across reads.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -120,8 +120,8 @@ func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 	return dst, false, err
 }
 
-// pullBytes is pull for a binary response. A response that ends when its connection closes never
-// counts as complete.
+// pullBytes is pull for a binary response. A response that is delimited only by the closing of its
+// connection never counts as complete.
 func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -174,15 +174,16 @@ type unsuited struct{ error }
 // Unwrap returns the wrapped error.
 func (e unsuited) Unwrap() error { return e.error }
 
-// pullWhole is pull for a response that arrives in one piece although the request asked for a
-// stream. The edge then creates the stream.
+// pullWhole is pull for a response that is not a stream even though the request asked for one. It
+// creates the stream from the response.
 func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	r.whole.begin()
 	if err := r.whole.read(r, nil); err != nil {
 		return dst, false, err
 	}
 	body := *r.whole.body
-	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // the end repeats the text of the delta
+	// The size counts twice, because the last event may repeat the text of the delta.
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil {
 		return dst, false, err
 	}
 	if dst, err = to.AppendBody(dst, body, r.x); err == nil {

@@ -9,10 +9,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestMemory checks random sequences of operations. The budget must always contain the bytes that
-// the calls hold in excess of the free amount, and a refused operation must change nothing. At the
-// end all memory must be released exactly once. The calls of one key may hold at most half of the
-// budget, unless a single call holds more.
+// TestMemory checks random sequences of operations. The reservation in the budget must always equal
+// what the calls use beyond the free amount, and a rejected operation must change nothing. At the
+// end, all memory must have been released exactly once. The calls of one key may use at most half
+// of the budget, unless a single call uses more.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20
@@ -49,7 +49,9 @@ func TestMemory(t *testing.T) {
 						t.Fatalf("refused, and %+v became %+v", before, *h)
 					}
 					*h = before
-					return h.Hold(p, n) // even a smaller buffer may be refused, because both buffers exist for a while
+					// Even a smaller buffer may be rejected, because both buffers exist for a
+					// while.
+					return h.Hold(p, n)
 				}
 				return nil
 			}),
@@ -83,8 +85,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryOfKey checks that the responses of one key hold at most half of the budget in total,
-// and that a single response may hold all of it.
+// TestMemoryOfKey checks that the responses of one key use at most half of the budget in total, and
+// that a single response may use all of it.
 func TestMemoryOfKey(t *testing.T) {
 	var slow atomic.Int64
 	budget := limit.NewMemory(1000)

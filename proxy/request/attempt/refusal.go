@@ -25,7 +25,8 @@ func (a *Attempt) refusal() *failure.Failure {
 		status = 503
 	}
 	a.redact(&e)
-	if e.ContextAtLeast { // Agents lower max_tokens by this number. If it is missing, they need a dozen attempts.
+	// Agents lower max_tokens by this number. If the number is missing, they need a dozen attempts.
+	if e.ContextAtLeast {
 		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
@@ -43,12 +44,12 @@ func (a *Attempt) refusal() *failure.Failure {
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
-	f.NotNow, f.Status = notNow, x.Status() // the profile may have changed the status
+	f.NotNow, f.Status = notNow, x.Status() // the profile may change the status
 	a.doubt(f, &e, status)
 	return f
 }
 
-// doubt counts a 4xx refusal if the engine, rather than the request, may be at fault. The request
+// doubt records a 4xx response if the engine rather than the request may be at fault. The request
 // is at fault if the engine's profile says so, if the prompt is too long, or if the request names
 // something that does not exist.
 func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
@@ -62,8 +63,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint returns the failure for a response with status 200 that is not the requested stream.
-// The response is an engine's error in another format, or its type is unknown.
+// complaint returns the failure for a response that has the status 200 but is not the requested
+// stream. The response is either an engine error in another format, or of an unknown type.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {

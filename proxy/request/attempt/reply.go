@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxEvent      = 8 << 20 // maximum size of one event; engine events are smaller
+	maxEvent      = 8 << 20 // maximum size of one event; events from engines are smaller
 	maxErrorBody  = 8 << 20
 	errorPatience = 5 * time.Second
 	// drainPatience is short because only a chunk of five bytes follows [DONE], and nearly always
@@ -37,16 +37,16 @@ type Reply struct {
 	form   endpoint.ReplyForm
 
 	events   *sse.Reader
-	first    []byte // bytes that readAhead returns before any others
+	first    []byte // bytes that readAhead returns before it reads from the Reply
 	document document
 	whole    whole
 
 	count int
 	ended bool
-	bad   error // error that followed the last delivered event; returned by the next pull
+	bad   error // error after the last delivered event; the next pull returns it
 }
 
-// await waits for the response headers. At the given time it returns http1.ErrNotYet.
+// await waits for the response headers. When the given time passes, it returns http1.ErrNotYet.
 func (r *Reply) await(until instant.Time) error {
 	for {
 		err := r.x.Await(instant.Earlier(until, r.clock.next()).Std())
@@ -108,10 +108,10 @@ func (r *Reply) Rests() bool {
 	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
 }
 
-// Rest waits until something has arrived for Pull, until the given time, or until a failure, which
-// Pull will return. Call it only if Rests is true. The attempt holds no buffer while it waits, and
-// the caller must not hold one either. Instead of returning, Rest may call step (nil: none) for what
-// has arrived, and continues to wait if step returns true; see http1.Exchange.Stay.
+// Rest waits until bytes for Pull arrive, the given time passes, or a failure occurs, which Pull
+// will return. The caller may call it only if Rests is true. While it waits, the attempt uses no
+// buffer, and the caller must not use one either. If step is not nil, Rest calls step when bytes
+// arrive, and continues to wait if step returns true; see http1.Exchange.Stay.
 func (r *Reply) Rest(until instant.Time, step func() bool) {
 	r.bad = r.events.Rest()
 	for r.bad == nil {
@@ -130,8 +130,8 @@ func (r *Reply) waits(until time.Time, step func() bool) bool {
 	return r.x.Stay(until, func() bool { return step() && r.rested() })
 }
 
-// rested prepares the next wait of a stay, as Rest does for the first one. It returns false if the
-// stay has to end: an event is ready, or there is no memory for an incomplete one.
+// rested prepares the next wait of a stay. It returns false if the stay must end because an event
+// is ready or because no memory is left for an incomplete event.
 func (r *Reply) rested() bool {
 	if r.events.Ready() {
 		return false
@@ -140,7 +140,7 @@ func (r *Reply) rested() bool {
 	return r.bad == nil
 }
 
-// Progress says how much of a reply has arrived.
+// Progress describes how much of a reply has arrived.
 type Progress struct {
 	Begun  bool
 	Ended  bool
@@ -161,8 +161,8 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that the client has blocked a relayed answer from since to now. The engine could
-// not send during this time, so the time does not count against its limits.
+// Blocked records that the client blocked the relay of an answer from since to now. The engine
+// could not send during this time, so the time does not count against the engine's limits.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = instant.Of(now)
@@ -176,7 +176,7 @@ func (r *Reply) Head() endpoint.Reply { return r.x }
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
 // errorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits for
-// at most errorPatience. If the error quotes the request, errorBody shortens the quotation.
+// at most errorPatience. If the error quotes the request, errorBody shortens the quote.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -190,7 +190,7 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // if no memory is left, the error is truncated
+		if err != nil { // the error is truncated if no memory is left
 			break
 		}
 		body = short.Append(body, piece[:n])

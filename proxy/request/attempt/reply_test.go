@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// edgeOf returns an edge with one engine, which uses the given profile and serves the model m.
+// edgeOf returns an edge with one engine. The engine has the given profile and serves the model m.
 func edgeOf(t *testing.T, profile, top string, answer http.HandlerFunc) (*calltest.Edge, *calltest.Engine) {
 	t.Helper()
 	a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
@@ -37,8 +37,8 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// thenSilent returns a handler that runs answer, after which the connection stays open without
-// data.
+// thenSilent returns a handler that calls answer and then leaves the connection open without
+// sending more.
 func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r)
@@ -53,7 +53,7 @@ func inBytes(text string, n int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// TestReplies checks what the client receives when engines send usual and malformed responses.
+// TestReplies checks what the client receives when an engine sends a usual or a malformed response.
 func TestReplies(t *testing.T) {
 	const sse, json = "text/event-stream", "application/json"
 	tests := []struct {
@@ -61,7 +61,7 @@ func TestReplies(t *testing.T) {
 		answer                  http.HandlerFunc
 		status                  int
 		has, hasNot             string
-		broken                  bool // whether the engine closes the connection before the end
+		broken                  bool // whether the engine closes the connection prematurely
 		took                    time.Duration
 	}{
 		{name: "events in bytes", ask: stream, answer: calltest.Reply(200, sse, inBytes(good+day+stop+done, 7)...), status: 200, has: `"day"`},
@@ -164,8 +164,8 @@ models:
 	}
 }
 
-// TestPassedOn checks that a large whole answer reaches the client while it arrives, and ends where
-// the engine's response ends.
+// TestPassedOn checks that a large complete answer reaches the client while it arrives, and ends
+// where the engine's response ends.
 func TestPassedOn(t *testing.T) {
 	const yaml = `
 auth: none
@@ -240,8 +240,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContext checks that the token limit is lowered to what the prompt leaves free in the model's
-// context.
+// TestContext checks that the token limit is lowered to what remains after the prompt in the
+// model's context.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}

@@ -9,19 +9,20 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge is returned by ReadWhole if the caller can relay the response while it arrives and the
-// response exceeds the size that needs no reservation.
+// ErrLarge is the error of ReadWhole if the response needs a reservation and the caller can relay
+// it while it arrives.
 var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is the number of bytes by which a buffer for an answer exceeds the completion, so that
-// the buffer rarely has to grow.
+// OutMore is the number of bytes by which an answer buffer exceeds the completion, so that the
+// buffer rarely has to grow.
 const OutMore = 1 << 10
 
 type whole struct {
-	body      *[]byte           // bytes of the response, or the assembled completion; nil: not begun
-	assembler *answer.Assembler // assembles a stream for a client that did not request a stream
+	// Response bytes or the assembled completion; nil before the first read.
+	body      *[]byte
+	assembler *answer.Assembler // assembles a stream if the client did not request a stream
 }
 
 func (w *whole) begin() {
@@ -56,7 +57,7 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 			return ErrLarge
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswer + 1
-			if announced >= len(dst) { // one byte more, so that a read can find the end
+			if announced >= len(dst) { // the additional byte lets a read reach the end
 				most = announced + 1
 			}
 			var err error
@@ -128,7 +129,7 @@ func (w *whole) readEvents(r *Reply) error {
 	}
 }
 
-// BeginPassOn relays the bytes that ReadWhole has read before ErrLarge.
+// BeginPassOn relays the bytes that ReadWhole read before it returned ErrLarge.
 func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
 	out, err := to.Append(dst, *r.whole.body)
 	if err == nil {

@@ -12,13 +12,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Body contains the bytes of a JSON request: the client's body, and its translation into a chat
-// request.
+// Body contains the bytes of a JSON request: the client's body and, if needed, its translation into
+// a chat request.
 type Body struct {
 	memory     Reservation
-	client     *[]byte // nil: none, or released
-	chat       *[]byte // nil: not translated
-	clientHeld int64
+	client     *[]byte // nil if there is no body or it was released
+	chat       *[]byte // nil if the body was not translated
+	clientHeld int64   // bytes of memory held for client
 	came       int64
 	waited     time.Duration
 }
@@ -26,21 +26,23 @@ type Body struct {
 // Begin resets b to an empty body that reserves its memory from budget.
 func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
 
-// Source is the request whose body is read, with the limits for the client.
+// Source is the request whose body is read, together with the limits that apply to the client.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time
 	Limit   int64 // maximum length in bytes, both before and after decompression
 	Silence time.Duration
-	Rate    int64         // minimum rate of a large body in bytes per second; 0: none
-	Reading *atomic.Int64 // bytes in incomplete bodies of the client's key; nil: not counted
+	Rate    int64 // minimum rate of a large body in bytes per second; 0 means no minimum
+	// Bytes in incomplete bodies of the client's key; nil if they are not counted.
+	Reading *atomic.Int64
 }
 
 const (
-	// slowBody is the minimum rate of a JSON body after slowGrace, in bytes per second. The minimum
-	// disconnects clients that send one byte at a time. A large body must arrive fast enough to
-	// fill its reserved memory within slowFill, or at limits.upload_rate, whichever is slower.
-	// Otherwise a few clients that announce large bodies and send little could use up all memory.
+	// slowBody is the minimum rate of a JSON body after slowGrace, in bytes per second. It stops
+	// clients that send one byte at a time. A large body must arrive fast enough to fill its
+	// reserved memory within slowFill, or at limits.upload_rate, whichever rate is lower.
+	// Otherwise, a few clients could use up all memory by announcing large bodies and sending
+	// little.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
@@ -80,8 +82,8 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads n bytes. If n is negative, it reads until EOF. It first reserves at most firstPart
-// bytes. The buffer then doubles as bytes arrive, but not beyond n bytes.
+// fill reads n bytes, or all bytes until EOF if n is negative. It first reserves at most firstPart
+// bytes. The buffer then doubles as bytes arrive, up to n bytes.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(min(n, firstPart))
 	buf, room := (*b.client)[:0], cap(*b.client)
@@ -89,7 +91,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		room = firstPart
 	}
 	conn := from.Ctx.Conn()
-	var armed time.Time // zero: the server has set the deadline for the first byte
+	var armed time.Time // zero while the server's deadline for the first byte applies
 	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
 	for int64(len(buf)) != n {
 		if len(buf) == room {
@@ -103,7 +105,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
-				// The deadline is rarely moved, because setting it costs more than a read.
+				// Setting a deadline costs more than a read, so the deadline is rarely moved.
 				if Drips(now.Sub(from.Start), int64(len(buf)), max(b.memory.held, n), from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
@@ -128,7 +130,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		}
 	}
 	*b.client = buf
-	if reads > 1 && !arrived { // the first read returns the bytes that arrived together with the headers
+	// The first read returns bytes that arrived together with the headers.
+	if reads > 1 && !arrived {
 		b.waited = time.Since(from.Start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
@@ -137,8 +140,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// grow doubles the full buffer for the client's bytes. If most is not negative, the buffer does not
-// grow beyond most bytes. If no memory is left, grow returns false and changes nothing.
+// grow doubles the buffer for the client's bytes, which is full. If most is not negative, the
+// buffer grows to at most that size. If no memory is left, grow returns false and changes nothing.
 func (b *Body) grow(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
@@ -164,16 +167,16 @@ func Drips(after time.Duration, came, held, rate int64) bool {
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
-// Came returns the length of the body in bytes, after decompression if it was compressed.
+// Came returns the length of the body in bytes, after decompression if the body was compressed.
 func (b *Body) Came() int64 { return b.came }
 
 // Waited returns how long the edge waited for bytes that did not arrive with the headers.
 func (b *Body) Waited() time.Duration { return b.waited }
 
-// Held reports whether the body has bytes that can be sent to an engine.
+// Held reports whether the body has bytes to send to an engine.
 func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
 
-// Client returns the decompressed bytes of the client. It returns nil if the body is empty or
+// Client returns the client's bytes after decompression. It returns nil if the body is empty or
 // DropClient was called.
 func (b *Body) Client() []byte { return bytesOf(b.client) }
 
@@ -192,12 +195,13 @@ func bytesOf(buf *[]byte) []byte {
 	return *buf
 }
 
-// translationMore is how much larger than the body a translation may be before more memory is
+// translationMore is how many bytes a translation may be longer than the body before more memory is
 // reserved.
 const translationMore = 1 << 10
 
-// Translate calls write to append the translation of the client's bytes, and stores both. It first
-// reserves as many bytes as the client's, and corrects the reservation after write.
+// Translate calls write, which appends the translation of the client's bytes. b then stores both.
+// Translate first reserves as many bytes as the client sent, and corrects the reservation after
+// write.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -225,8 +229,8 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// Copy makes b a copy of the bytes that the body of would send to an engine. If there are no bytes
-// or no memory is left, Copy returns false and b stays empty.
+// Copy makes b a copy of the bytes that of would send to an engine. If there are no bytes or no
+// memory is left, Copy returns false and leaves b empty.
 func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()
 	b.Begin(of.memory.budget)
@@ -253,15 +257,15 @@ func (b *Body) DropOriginal() {
 }
 
 // Replace replaces the client's bytes and their translation with the n bytes that write appends.
-// write may read the old bytes. Came and Waited do not change. If no memory is left, Replace
-// returns false and changes nothing.
+// write may read the old bytes. The results of Came and Waited do not change. If no memory is left,
+// Replace returns false and changes nothing.
 func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
 	if !b.memory.Reserve(n) {
 		return false
 	}
 	replaced := newBuffer(n)
 	*replaced = write(*replaced)
-	b.memory.held -= n // excludes the new bytes from Release
+	b.memory.held -= n // so that Release does not release the new bytes
 	b.Release()
 	b.memory.held, b.clientHeld = n, 0
 	b.client = replaced

@@ -19,10 +19,10 @@ import (
 type coding uint8
 
 const (
-	identity coding = iota // or no Content-Encoding
+	identity coding = iota // also used if there is no Content-Encoding
 	gzipped
 	zstandard
-	otherCoding // refused; includes lists of codings
+	otherCoding // rejected; includes lists of codings
 )
 
 func (c coding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
@@ -45,8 +45,8 @@ func codingOf(h *fasthttp.RequestHeader) coding {
 }
 
 const (
-	// A body may be decompressed to freelyDecoded bytes, or to mostExpansion times its compressed
-	// length, whichever is more. Prompts expand about 10 times, decompression bombs about 1,000
+	// A body may expand to freelyDecoded bytes or to mostExpansion times its compressed length,
+	// whichever is larger. Prompts expand about 10 times, and decompression bombs about 1,000
 	// times.
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
@@ -60,8 +60,8 @@ const (
 // processor and uses at most one window of unreserved memory.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// decode replaces the client's bytes with at most limit decompressed bytes. It reserves memory as
-// the buffer grows.
+// decode decompresses the client's bytes to at most limit bytes. It reserves memory as the buffer
+// grows.
 func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	decoding <- struct{}{}
 	defer func() { <-decoding }()
@@ -114,14 +114,14 @@ var (
 	zstdReaders = sync.Pool{New: func() any {
 		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(zstdWindow))
 		if err != nil {
-			panic(err) // the options are constants
+			panic(err) // cannot happen, because the options are constants
 		}
 		return r
 	}}
 )
 
-// reader returns a reader of the decoded bytes. The caller must call done exactly once to recycle
-// the reader.
+// reader returns an io.Reader that decodes the encoded bytes. The caller must call done exactly
+// once to recycle the reader.
 func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == zstandard {

@@ -32,7 +32,7 @@ func encode(t testing.TB, c coding, text []byte) []byte {
 	return out.Bytes()
 }
 
-// decoded decodes a body. It returns status 200 and the text, or the error status.
+// decoded decodes a body. It returns status 200 and the text, or the error status and no text.
 func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
 	budget := limit.NewMemory(memory)
@@ -91,7 +91,7 @@ func TestDecode(t *testing.T) {
 			}
 		}
 	}
-	var wide bytes.Buffer // the frame states the window size, because the length is unknown
+	var wide bytes.Buffer // the length is unknown, so the frame header states the window size
 	w, err := zstd.NewWriter(&wide, zstd.WithWindowSize(16<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecode_Damaged checks that a body is refused if it is truncated at any byte or followed by an
-// extra byte.
+// TestDecode_Damaged checks that a body is rejected if it is truncated at any position or followed
+// by an extra byte.
 func TestDecode_Damaged(t *testing.T) {
 	text := []byte(`{"model":"m","messages":[{"role":"user","content":"Say hello, hello, hello."}]}`)
 	for _, coding := range []coding{gzipped, zstandard} {

@@ -7,8 +7,8 @@ import (
 )
 
 // TestCopy checks that a copy does not share bytes with the original, and that its memory stays
-// reserved until the copy is released. If the original has a translation, the copy consists of the
-// translation's bytes.
+// reserved until the copy is released. If the original has a translation, the copy contains the
+// translation instead of the client's bytes.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body

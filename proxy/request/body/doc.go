@@ -2,9 +2,9 @@
 //
 // A JSON body (Body) is read completely before the call acquires a slot, because a slow client must
 // not occupy capacity. A form (Form) may be too large to be read completely. The edge reads it
-// until the model is known and 256 KiB have arrived, or until its end. The form is then sent to the
-// engine while the remaining bytes arrive. The edge writes a new form, which has a new boundary and
-// starts with the served model name. An engine therefore receives only bytes that the edge has
+// until the model is known and 256 KiB have arrived, or until its end. It then sends the form to
+// the engine while the remaining bytes arrive. The engine gets a new form, which has a new boundary
+// and starts with the served model name. An engine therefore receives only bytes that the edge has
 // parsed.
 //
 // # Limits
@@ -14,8 +14,8 @@
 //
 // Each body has a size limit and a limit on the client's silence. A large or slow body must also
 // arrive at a minimum rate. The incomplete bodies of one key may use at most half of the budget, so
-// that unfinished bodies do not block other keys. A single body may exceed that half. The time that
-// an engine takes to read an upload does not count against the client.
+// they do not block other keys. A single body may exceed this limit. Time that the engine needs to
+// read an upload does not count against the client.
 //
 // A JSON body may be compressed with gzip or zstd (coding.go). It is read completely before it is
 // decompressed, and the size limit also applies to the decompressed bytes.
@@ -23,5 +23,5 @@
 // # Ownership
 //
 // A Body and a Form belong to the goroutine of one call. Announced and CheckHead run before the
-// call as well as in it, so that a request can be refused before the client sends the body.
+// call as well as during it, so that a request can be rejected before the client sends the body.
 package body

@@ -12,10 +12,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// ErrClientGone is the cause of the error if the client has closed its side of the connection.
+// ErrClientGone is the cause of the error if the client closed its side of the connection.
 var ErrClientGone = errors.New("client gone")
 
-// CodeMemory is the error code if no memory is left for a body. Engines do not return this code.
+// CodeMemory is the error code for a body for which no memory is left. Engines do not return this
+// code.
 const CodeMemory = "no_body_memory"
 
 // MemoryFull returns the 503 for a body when the memory is exhausted.
@@ -31,9 +32,9 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// Broken returns the error for a body that did not arrive completely. The client was too slow, has
-// closed its side of the connection, or has sent invalid framing. The error is sent in every case,
-// because a client that closed only its sending side can still read it.
+// Broken returns the error for a body that did not arrive completely. The client was too slow,
+// closed its side of the connection, or sent invalid framing. The error is sent in all three cases,
+// because a client that closed only its sending side can still read.
 func Broken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case TimedOut(err):
@@ -75,7 +76,7 @@ func misframed(cause error) string {
 	return "The request body ended early, or a chunk or a trailer of it is malformed."
 }
 
-// forbiddenTrailer reports whether fasthttp has refused a trailer because of its name (RFC 9110,
+// forbiddenTrailer reports whether fasthttp rejected a trailer because of its name (RFC 9110,
 // 6.5.1).
 func forbiddenTrailer(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -86,7 +87,7 @@ func forbiddenTrailer(err error) bool {
 	return false
 }
 
-// TimedOut reports whether a read deadline has passed.
+// TimedOut reports whether err is an expired deadline.
 func TimedOut(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()

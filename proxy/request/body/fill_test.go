@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestFillGrows checks that memory for a body of known size grows as bytes arrive. The buffer
+// TestFillGrows checks that the memory for a body of known size grows as bytes arrive. The buffer
 // starts with firstPart bytes and doubles whenever it is full, up to the body's size.
 func TestFillGrows(t *testing.T) {
 	for _, size := range []int{1, firstPart, firstPart + 1, 3 * firstPart, largeBody + firstPart + 1} {
@@ -47,8 +47,8 @@ func TestFillGrows(t *testing.T) {
 	}
 }
 
-// watched reads a few bytes at a time. Before each read, it passes the number of bytes read so far
-// to the function each.
+// watched reads a few bytes at a time. Before each read, it calls each with the number of bytes
+// read so far.
 type watched struct {
 	io.Reader
 	came int

@@ -13,25 +13,25 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields interprets the fields of a form for an endpoint. Form calls Text or File for each part as
-// the part arrives, and calls End at the end. The errors are *apierr.Error.
+// Fields interprets the fields of a form for an endpoint. Form calls Text or File for each part
+// when the part arrives, and End at the end of the form. The errors are *apierr.Error.
 type Fields interface {
 	// Text receives a text field and returns the name under which the field is forwarded. An empty
 	// name drops the field.
 	Text(name string, value []byte) (as string, err error)
-	// File is Text for a part that contains a file. FileEnd receives the length of the file once
-	// its last byte has arrived.
+	// File is Text for a part that contains a file. Once the last byte of the file has arrived,
+	// Form calls FileEnd with the length of the file.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
-	// End validates the whole form and returns fields to add.
+	// End validates the form as a whole and returns the fields to add to it.
 	End() ([]forward.Field, error)
-	// Model returns the client's model name, or nil if the field has not arrived yet.
+	// Model returns the client's model name, or nil if that field has not arrived yet.
 	Model() []byte
 }
 
 // Form rewrites a client's form for an engine while the form arrives. It stores the beginning of
-// the form: formWindow bytes, or more if the model is not known yet. As long as only stored bytes
-// have been sent, the call can move to another engine. After that, the form streams: each read for
+// the form, which is formWindow bytes long, or longer if the model is not known yet. As long as
+// only stored bytes have been sent, the call can move to another engine. After that, every read for
 // the engine reads from the client, so the client is never more than one buffer ahead of the
 // engine.
 type Form struct {
@@ -42,29 +42,29 @@ type Form struct {
 	boundary string
 
 	value   []byte
-	made    []byte // headers of parts, and text fields, for the engine
-	taken   int    // number of bytes of made that have been read
+	made    []byte // part headers and text fields for the engine
+	taken   int    // number of bytes in made that have been read
 	inFile  bool
-	size    int64
-	closed  bool // whether the engine's last boundary has been written
-	ended   bool
-	spent   bool // whether bytes that are not stored have been sent
+	size    int64 // bytes of the file so far
+	closed  bool  // whether the final boundary for the engine has been written
+	ended   bool  // whether the client's final boundary has been read
+	spent   bool  // whether the engine has received bytes that are not stored
 	held    [][]byte
-	holding int
+	holding int // number of bytes in held
 }
 
 const (
 	// formWindow is how many bytes of a form are read before the call acquires a slot. A slow
-	// client therefore does not occupy a slot from its first byte. A form that fits into the window
-	// can be sent to another engine.
+	// client therefore does not occupy a slot while it sends these bytes. A form that fits into the
+	// window can be sent to another engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
-	formHeads    = 4 << 10
+	formHeads    = 4 << 10 // maximum size of the part headers that the edge adds to a small form
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares to read a form.
+// Begin prepares f to read a form.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
@@ -89,7 +89,8 @@ func (f *Form) ReadHead(contentType []byte) error {
 // Ended reports whether the client's form was read to its end.
 func (f *Form) Ended() bool { return f.ended }
 
-// Spent reports whether bytes that are not stored were sent, so that the form cannot be sent again.
+// Spent reports whether the form cannot be sent again because bytes that are not stored have been
+// sent.
 func (f *Form) Spent() bool { return f.spent }
 
 // Came returns how many bytes of the client's body were read.
@@ -209,7 +210,7 @@ func (f *Form) next() error {
 	return err
 }
 
-// isMedia reports whether the Content-Type of a part indicates a file. Some clients send a file
+// isMedia reports whether the Content-Type of a part is that of a file. Some clients send a file
 // without a file name.
 func isMedia(contentType string) bool {
 	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
@@ -279,8 +280,8 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
 // ForEngine returns the engine's form with the served model name as the first field. If the whole
-// form is stored, ForEngine returns it in pieces. Their length is known, and they can be sent
-// again. Otherwise it also returns a reader for the bytes that follow the pieces.
+// form is stored, ForEngine returns it in pieces. The length of the pieces is known, and they can
+// be sent again. Otherwise, ForEngine also returns a reader for the bytes after the pieces.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
 	if f.ended {
@@ -301,11 +302,11 @@ func (f *Form) Release() {
 	f.memory.release(f.memory.held)
 }
 
-// formReader reads the engine's form for one attempt: the stored bytes, and then bytes from the
+// formReader reads the engine's form for one attempt: first the stored bytes, then bytes from the
 // client.
 type formReader struct {
 	form *Form
-	held [][]byte // remaining stored bytes
+	held [][]byte // stored bytes that have not been read yet
 }
 
 // Read implements io.Reader. Its errors are *apierr.Error.

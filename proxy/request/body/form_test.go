@@ -77,7 +77,7 @@ func FuzzForm(f *testing.F) {
 	f.Add([]byte(part + "file\"; filename=a\r\n\r\nx\r\n" + part + "response_format\"\r\n\r\nsrt\r\n" + part + "model\"\r\n\r\nm\r\n--B--\r\n"))
 	f.Fuzz(func(t *testing.T, form []byte) {
 		if bytes.Contains(form, []byte("--ours")) {
-			t.Skip() // the real boundary cannot be guessed
+			t.Skip() // the real boundary is random, so a client cannot guess it
 		}
 		out, err := rewrite(bytes.NewReader(form))
 		if err != nil {
@@ -108,7 +108,6 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// fields parses a form with the standard library.
 func fields(t *testing.T, form, boundary string) (out [][2]string) {
 	for r := mime.NewReader(strings.NewReader(form), boundary); ; {
 		p, err := r.NextRawPart()
@@ -127,7 +126,7 @@ func fields(t *testing.T, form, boundary string) (out [][2]string) {
 }
 
 // pace sends bytes at the given rate for the given time, and then stops. It returns how long the
-// read took and the status of the error that ended the read.
+// read took and the status of the error that ended it.
 func pace(t *testing.T, rate int, sending time.Duration, readEvery time.Duration) (ended time.Duration, status int) {
 	synctest.Test(t, func(*testing.T) {
 		client, server := net.Pipe()

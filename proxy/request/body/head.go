@@ -10,19 +10,19 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnounced is a request header that CutOff sets to the announced length.
+// headerAnnounced is a request header. CutOff stores the announced length in it.
 const headerAnnounced = "X-Penstock-Announced"
 
-// CutOff removes the announced body from a request that will be refused. The response can then be
-// sent immediately, and the connection closes after the response. Announced still returns the
-// original length of the body.
+// CutOff removes the announced body from a request that will be rejected. The response can then be
+// sent immediately, and the connection closes after it. Announced still returns the original length
+// of the body.
 func CutOff(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
 	h.SetContentLength(0)
 }
 
-// ForgetCutOff removes headerAnnounced from a client's request.
+// ForgetCutOff removes headerAnnounced from a request, in case the client sent that header.
 func ForgetCutOff(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
 
 // Announced returns the announced length of the body, even after CutOff. It returns -1 for a
@@ -38,7 +38,7 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// CheckHead refuses a Content-Encoding or Content-Type that the endpoint does not accept. An
+// CheckHead rejects a Content-Encoding or Content-Type that the endpoint does not accept. An
 // endpoint accepts either forms or JSON, and JSON may be compressed.
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := codingOf(h); {
@@ -49,8 +49,8 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	}
 	t := h.ContentType()
 	switch {
-	case len(t) == 0: // without a Content-Type a form has no boundary, which is reported separately
-	case !form && string(t) == jsonType: // nearly always
+	case len(t) == 0: // a form without a Content-Type has no boundary, which is reported separately
+	case !form && string(t) == jsonType: // the usual case
 	case form && !IsType(t, "multipart/form-data"):
 		return unsupported("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
@@ -74,7 +74,7 @@ func unsupportedCoding(accepted, text string) *apierr.Error {
 
 // otherUnicode reports whether a media type has a Unicode charset other than UTF-8, such as utf-16.
 // JSON exchanged between systems must be UTF-8. All other charsets are accepted, because old
-// libraries name them by mistake and they encode ASCII like UTF-8.
+// libraries name them by mistake and because they encode ASCII like UTF-8.
 func otherUnicode(t []byte) bool {
 	const utf = "utf-"
 	for param := range bytes.SplitSeq(t, []byte{';'}) {
@@ -100,8 +100,8 @@ func BareType(t []byte) []byte {
 	return t
 }
 
-// IsType reports whether a media type, without its parameters, is the one with the given name in
-// lower case.
+// IsType reports whether a media type, without its parameters, equals name, which must be in lower
+// case.
 func IsType(t []byte, name string) bool {
 	return len(t) >= len(name) && httptoken.EqualFold(t[:len(name)], name) && len(BareType(t[len(name):])) == 0
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Codings checks that the refusal of a coding names the accepted codings, and that
-// the refusal of a media type names no codings.
+// TestCheckHead_Codings checks that the error for a coding names the accepted codings, and that the
+// error for a media type names no codings.
 func TestCheckHead_Codings(t *testing.T) {
 	for _, c := range []struct {
 		form                  bool

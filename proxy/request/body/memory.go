@@ -42,13 +42,14 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation is the part of the budget for all bodies that one body has reserved. While the body
-// is incomplete, its bytes count against the key. A Reservation belongs to one goroutine at a time.
+// Reservation is the memory that one body has reserved from the budget for all bodies. While the
+// body is incomplete, its bytes count against the key. A Reservation belongs to one goroutine at a
+// time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
 
-	reading *atomic.Int64 // bytes in the key's incomplete bodies; nil: not counted
+	reading *atomic.Int64 // bytes in the key's incomplete bodies; nil if they are not counted
 	counted int64         // bytes that this body has added to reading
 }
 
@@ -58,11 +59,11 @@ func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
 
-// readingShare limits the incomplete bodies of one key to 1/2 of the budget, so that unfinished
-// bodies do not block other keys. A single body may exceed this limit.
+// readingShare limits the incomplete bodies of one key to 1/2 of the budget, so that they do not
+// block other keys. A single body may exceed this limit.
 const readingShare = 2
 
-// Reserve reserves n bytes, or returns false and reserves nothing.
+// Reserve reserves n bytes. If it returns false, it has reserved nothing.
 func (r *Reservation) Reserve(n int64) bool {
 	if r.reading != nil {
 		sum := r.reading.Add(n)
@@ -80,8 +81,8 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// grow returns a copy of the full buffer buf with twice the capacity, or buf and false if no memory
-// is left.
+// grow returns a copy of buf with twice the capacity. If no memory is left, it returns buf and
+// false.
 func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
@@ -91,8 +92,8 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 }
 
 // Complete must be called when the whole body has arrived. For a WebSocket message, it must be
-// called when the message's call starts. The bytes stay reserved but no longer count against the
-// key.
+// called when the call for the message starts. The bytes stay reserved but no longer count against
+// the key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil
@@ -113,8 +114,8 @@ func (r *Reservation) release(n int64) {
 	r.held -= n
 }
 
-// giveBack recycles buffers and releases their n reserved bytes. If a buffer is too large for a
-// pool, the bytes count as garbage until the next collection.
+// giveBack recycles buffers and releases their n reserved bytes. If a buffer is too large for its
+// pool, its bytes count as garbage until the next garbage collection.
 func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
 	huge := false
 	for _, buf := range buffers {
@@ -131,7 +132,7 @@ func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
 	}
 }
 
-// Discard releases n bytes that are garbage until the next collection.
+// Discard releases n bytes that are garbage until the next garbage collection.
 func (r *Reservation) Discard(n int64) {
 	r.uncount(min(n, r.counted))
 	r.budget.Discard(n)

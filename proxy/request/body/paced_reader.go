@@ -16,14 +16,16 @@ import (
 type pacedReader struct {
 	src       io.Reader
 	conn      net.Conn
-	announced int64 // -1: unknown
+	announced int64 // announced length of the body; -1 if unknown
 	limit     int64
 	total     int64
 	silence   time.Duration
-	rate      int64 // bytes per second; 0: no minimum
+	rate      int64 // in bytes per second; 0 means no minimum
 
-	armed  time.Time
-	tight  bool // whether the deadline is the end of the rate window rather than of the permitted silence
+	armed time.Time
+	// Whether the deadline is the end of the rate window rather than the end of the permitted
+	// silence.
+	tight  bool
 	waited time.Duration
 	came   int64
 }
@@ -71,12 +73,11 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// quota returns how many bytes must arrive in each rate window.
 func (s *pacedReader) quota() int64 { return s.rate * int64(rateWindow/time.Second) }
 
 // arm sets the read deadline to the end of the permitted silence. If too few bytes have arrived in
-// the rate window, and the window ends earlier, arm sets the deadline to the end of the window. The
-// deadline is rarely moved, because setting it costs more than a read.
+// the rate window and the window ends earlier, the deadline is the end of the window. The deadline
+// is rarely moved, because setting it costs more than a read.
 func (s *pacedReader) arm(now time.Time) {
 	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {
@@ -87,5 +88,6 @@ func (s *pacedReader) arm(now time.Time) {
 		left = rateWindow - s.waited
 	}
 	s.armed, s.tight = now, tight
-	_ = s.conn.SetReadDeadline(now.Add(left)) // if the connection is closed, the read fails
+	// This fails only if the connection is closed, and then the read fails too.
+	_ = s.conn.SetReadDeadline(now.Add(left))
 }

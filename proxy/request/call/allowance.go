@@ -12,11 +12,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// allowance is the key of a call, together with what the key limits have reserved for the call.
+// allowance contains the key of a call and what the key limits have reserved for the call.
 type allowance struct {
-	key    *auth.Key // nil: no key is required
-	limits *limit.Key
-	held   limit.Reservation // a slot of the key's concurrency, and estimated tokens
+	key    *auth.Key         // nil if no key is required
+	limits *limit.Key        // nil without a key
+	held   limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
 }
 
 func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
@@ -27,14 +27,14 @@ func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.D
 	return a.limits.Take(now)
 }
 
-// TakeRequest charges the key for a request that is refused before it becomes a call. It returns an
-// error if the key has no requests per minute left.
+// TakeRequest charges the key for a request that is rejected before it becomes a call. It returns
+// an error if the key has no requests per minute left.
 func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
 	}
 	limits := s.LimitsOf(key)
-	if limits == nil { // a reload may have removed the key
+	if limits == nil { // nil if a reload removed the key
 		return nil
 	}
 	if d := limits.Take(now); !d.OK {
@@ -43,12 +43,12 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// TakeWaiting counts a WebSocket message that waits to become a call, or returns an error if the
-// key has too many waiting messages. If TakeWaiting returns a key, the caller must call StopWaiting
-// on it later.
+// TakeWaiting counts a WebSocket message that waits to become a call. It returns an error if the
+// key has too many waiting messages. If TakeWaiting returns a key, the caller must later call
+// StopWaiting on that key.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
-	if limits == nil { // a reload may have removed the key
+	if limits == nil { // nil if a reload removed the key
 		return nil, nil
 	}
 	if d := limits.Wait(); !d.OK {
@@ -76,7 +76,7 @@ func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 }
 
 // sharing returns the limits of a key that shares the memory budgets with other keys. It returns
-// nil if the key is the only one or if a reload has removed it.
+// nil if no other key exists, or if a reload removed the key.
 func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -135,13 +135,14 @@ var groupLabels = func() map[string]string {
 	return labels
 }()
 
-// Every answer reports how much is left of the key's or its group's limits per minute, so that
-// clients can slow down before they are refused. The headers have OpenAI's names. Answers in the
-// Messages dialect also have headers with Anthropic's names, which Anthropic's clients read. A
-// limit that is not set has no header. The names are in fasthttp's canonical form.
+// Every answer reports the remaining requests and tokens per minute of the key or its group, so
+// that clients can slow down before a request is rejected. The headers have OpenAI's names. Answers
+// in the Messages dialect also contain these values under Anthropic's header names, which
+// Anthropic's clients read. A limit that is not set has no header. The names are in fasthttp's
+// canonical form.
 
-// rateLines holds the header lines for one limit, each up to its value. Every line begins with the
-// end of the previous one.
+// rateLines contains the header lines for one limit, each without its value. Every string begins
+// with the line break that ends the previous line.
 type rateLines struct{ limit, remaining, reset string }
 
 var (
@@ -156,9 +157,9 @@ func linesOf(prefix, limit, remaining, reset string) rateLines {
 	return rateLines{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
 }
 
-// appendRates appends the header lines that report the levels of a key's limits after the call that
-// holds r. used is the number of tokens that the call has used. If r is nil, the number is not
-// known yet. If inAnthropic is true, appendRates also appends the lines under Anthropic's names.
+// appendRates appends header lines with the levels of a key's limits after the call with the
+// reservation r. used is the number of tokens that the call used. If r is nil, used is not known
+// yet. If inAnthropic is true, appendRates also appends the lines with Anthropic's header names.
 func appendRates(
 	dst []byte, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) []byte {

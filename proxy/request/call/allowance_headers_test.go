@@ -25,7 +25,8 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateLinesAllocateNothing checks keys with and without limits.
+// TestRateLinesAllocateNothing checks that writing the rate limit headers does not allocate, for
+// keys with and without limits.
 func TestRateLinesAllocateNothing(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeys(1, now).Bind([]config.Key{
@@ -51,7 +52,8 @@ func TestRateLinesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestSetLines compares headers that are set all at once with headers that are set one by one.
+// TestSetLines checks that setting all headers in one step yields the same headers as setting them
+// one by one.
 func TestSetLines(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeys(1, now).Bind([]config.Key{

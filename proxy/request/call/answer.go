@@ -21,8 +21,8 @@ import (
 
 type answer struct{ call *Call }
 
-// setHeaders sets the headers common to all answers. After a panic they may already be set. The
-// headers of an error are set one by one, because the handler of a WebSocket reads them.
+// setHeaders sets the headers common to all answers. After a panic, the headers may already be set.
+// The headers of an error are set one by one, because the WebSocket handler reads them.
 func (a answer) setHeaders() {
 	c := a.call
 	h := &c.client.ctx.Response.Header
@@ -66,7 +66,8 @@ func (a answer) setHeaders() {
 	}
 }
 
-// appendLines appends the header lines that every answer has, apart from the end of the last one.
+// appendLines appends the header lines common to all answers, without the line break after the last
+// line.
 func (a answer) appendLines(dst []byte) []byte {
 	c := a.call
 	dst = endpoint.AppendCommonLines(dst, c.client.requestID, c.record.ProxyRequestID)
@@ -108,9 +109,9 @@ func (a answer) error(f *failure.Failure) {
 		c.record.Status = e.Status
 		a.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
-		a.writeError(e) // the client may have closed only its sending side
+		a.writeError(e) // sent because the client may have closed only its sending side
 	case c.request != nil && !c.request.Ended():
-		a.writeError(body.Cut()) // the client may have closed only its sending side
+		a.writeError(body.Cut()) // sent because the client may have closed only its sending side
 	default:
 		c.client.hangUp()
 	}
@@ -142,8 +143,8 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole responds with body, which is in buf. The body is copied and buf is recycled. The body fits
-// into a socket's buffer, so the call does not wait for its delivery.
+// whole responds with body, which is stored in buf. It copies the body and recycles buf. The body
+// fits into a socket buffer, so the call does not wait for its delivery.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -157,8 +158,10 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	attempt.Recycle(buf)
 }
 
-// deliver responds with a body that is too large for a socket's buffer. A relay writes the body. It
-// starts at offset chunkRoom in out.
+// deliver responds with a body that is too large for a socket buffer. A relay writes the body. The
+// body starts at offset chunkRoom in out. The engine is already free. The call ends once the client
+// has received the body or has disconnected. Until then, the call keeps the key's concurrency
+// slot and the body's memory.
 func (a answer) deliver(out *[]byte, mediaType string) {
 	c := a.call
 	c.releaseRequest()

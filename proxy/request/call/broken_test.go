@@ -10,8 +10,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestBrokenStreamsEnd checks streams whose engine dies, or ends its reply as if it were complete, at
-// each possible point, with and without resuming. The client must get exactly one event that ends the stream in its dialect.
+// TestBrokenStreamsEnd checks streams whose engine dies, or ends its reply as if it were complete.
+// It tries every point of the stream, with and without resuming. The client must get exactly one
+// event that ends the stream in the client's dialect.
 func TestBrokenStreamsEnd(t *testing.T) {
 	const head = `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[`
 	all := []string{
@@ -24,7 +25,7 @@ func TestBrokenStreamsEnd(t *testing.T) {
 	}
 	tests := []struct {
 		path, body string
-		ends       []string // exactly one line must start with one of these
+		ends       []string // prefixes; exactly one line must start with one of them
 	}{
 		{chatPath, chat(stream), []string{"data: [DONE]", `data: {"error":`}},
 		{messagesPath, chat(`,"max_tokens":9,"stream":true`), []string{"event: message_stop", "event: error"}},
@@ -33,7 +34,8 @@ func TestBrokenStreamsEnd(t *testing.T) {
 	for _, tt := range tests {
 		for _, more := range []string{"", "    retry: {resume: 1}\n"} {
 			for i := range 2 * (len(all) + 1) {
-				n, aborted := i/2, i%2 == 0 // otherwise the reply ends cleanly
+				// If aborted is false, the engine ends the reply cleanly.
+				n, aborted := i/2, i%2 == 0
 				t.Run(fmt.Sprintf("%s/resume %t/%d, aborted %t", tt.path, more != "", n, aborted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						turn := calltest.InTurn(events(aborted, all[:n]...), calltest.Say("day"))

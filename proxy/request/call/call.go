@@ -18,30 +18,31 @@ import (
 	"penstock/upstreams"
 )
 
-// Call is the state of one client request, from the start of the handler to the last byte of the
-// response. It belongs to the goroutine of the connection. Other goroutines may call only
-// ClientGone, Drain and Revoke. Calls are pooled, so a reference must not be used after finish.
+// Call is the state of one client request, from the start of the handler until the last byte of the
+// response is written. It belongs to the goroutine of the connection. Other goroutines may call
+// only ClientGone, Drain and Revoke. Calls are pooled, so a reference must not be used after
+// finish.
 type Call struct {
 	shared       *Services
 	ep           *endpoint.Endpoint
 	client       client
 	config       configuration
 	rates        allowance
-	body         body.Body // a JSON body; the codec holds a form
+	body         body.Body // body of a JSON request; a form is stored in the codec
 	request      endpoint.Request
 	tokens       tokens
-	memory       attempt.Memory // memory for engines' replies
+	memory       attempt.Memory // memory for engine replies
 	abort        attempt.Abort
 	tries        tries
-	attempt      attempt.Attempt // the running attempt, or the one that answers
-	relay        *relay          // the relay of a committed answer
+	attempt      attempt.Attempt // the current attempt, or the attempt that delivered the answer
+	relay        *relay          // writes a committed answer
 	poison       fingerprint
 	public       publicState
 	times        times
 	trace        trace
 	meter        observe.Meter
 	record       observe.Record
-	participants participants // nil: no feature takes part in the call
+	participants participants // nil if no feature takes part in the call
 
 	finished bool
 }
@@ -96,9 +97,9 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts returns the number of attempts that the log reports. A failed dial counts, although no
-// request was sent. If a request was sent again because its connection was dead, that counts as
-// another attempt at the same engine.
+// attempts returns the number of attempts for the log. A failed dial counts even though no request
+// was sent. If a request was sent again because its connection was closed, that counts as another
+// attempt at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
 func (c *Call) learnChange() {
@@ -107,15 +108,15 @@ func (c *Call) learnChange() {
 	}
 }
 
-// clearPoison clears the suspicion that the body kills engines, once another engine has answered
-// it.
+// clearPoison clears the suspicion that the body kills engines. It has an effect once another
+// engine has answered the request.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
 	}
 }
 
-// releaseRequest releases the client's request after the client has received part of the answer,
+// releaseRequest releases the client's request once the client has received part of the answer,
 // because the request will not be sent again.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
@@ -123,7 +124,7 @@ func (c *Call) releaseRequest() {
 	c.body.Release()
 }
 
-// finish ends the call: it releases the call's resources, counts and logs the call, and returns it
+// finish ends the call. It releases the call's resources, counts and logs the call, and returns it
 // to the pool. The call must not be used afterwards. finish panics only if it is called twice. A
 // panic in one of its steps skips only that step.
 func (c *Call) finish() {
@@ -136,8 +137,8 @@ func (c *Call) finish() {
 	}
 }
 
-// end implements finish without recycling. whole is false after a panic, because the call must then
-// not be reused.
+// end does the work of finish except recycling. whole is false after a panic, because the call must
+// not be reused then.
 func (c *Call) end() (whole bool) {
 	g := c.shared.Guard
 	defer g.Catch(guard.End, func() { whole = false })
@@ -147,12 +148,13 @@ func (c *Call) end() (whole bool) {
 	return true
 }
 
-// release releases the resources that other calls may wait for. Each step is deferred, so that a
+// release releases resources for which other calls may be waiting. Each step is deferred, so that a
 // panic in one step does not skip the others. If a function has more than eight defers, the
 // compiler allocates them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
-		c.ClientGone() // a write failed because the client has disconnected; this also cancels the shadow
+		// A write failed because the client disconnected. ClientGone also cancels the shadow.
+		c.ClientGone()
 	}
 	defer c.config.begun.EndCall()
 	defer c.charge()
@@ -161,8 +163,9 @@ func (c *Call) release() {
 	defer c.tokens.learn(c.tries.upstream)
 	defer c.learnChange()
 	defer picker{c}.leaveQueue()
-	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is still open only after a panic
-	if n := c.tries.takeNext(); n.lease != nil {    // the client disconnected before the call moved to its new slot
+	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is open here only after a panic
+	// The client may have disconnected before the call moved to the new slot.
+	if n := c.tries.takeNext(); n.lease != nil {
 		n.turn.Book(0)
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
@@ -192,8 +195,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records a failed attempt. If the client or the edge has canceled the attempt, the
-// failure has no cause and is not recorded.
+// noteFailed records a failed attempt. If the client or the edge canceled the attempt, the failure
+// has no cause and is not recorded.
 func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
@@ -205,7 +208,7 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	})
 }
 
-// charge charges the tokens that the call has used to its key and its turn, however the call ended.
+// charge charges the tokens used by the call to its key and its turn, no matter how the call ended.
 func (c *Call) charge() {
 	if c.ep.Local == nil { // counting tokens is free
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
@@ -246,7 +249,7 @@ func (c *Call) account() {
 func recycle(c *Call) {
 	id, lines, why := c.client.requestID, c.client.lines[:0], c.tries.why
 	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]
-	*c = Call{} // in place: a new value with the kept fields would be built first and then copied
+	*c = Call{} // in place, because a new value would first be built and then copied
 	c.client.requestID, c.client.lines, c.tries.why = id, lines, why
 	c.tries.excluded, c.tries.talk.prefix = excluded, prefix
 	pool.Put(c)

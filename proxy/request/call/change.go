@@ -17,16 +17,17 @@ import (
 )
 
 type change struct {
-	limit   int              // new token limit; 0: unchanged
+	limit   int              // new token limit; 0 means unchanged
 	refused endpoint.Refused // parts to remove from the request
 }
 
-// changeAfter uses an engine's error and the sent request to choose a change after which the engine
-// may accept the request. ok is false if no change helps. A change does one of the following:
+// changeAfter chooses a change after which the engine may accept the rejected request. It decides
+// by the engine's error and the sent request. ok is false if no change helps. A change does one of
+// the following:
 //
 //   - It lowers the token limit.
 //   - It joins consecutive turns of the same role.
-//   - It removes a reasoning effort that the engine or the model's template does not know.
+//   - It removes a reasoning effort that the engine or the model's template does not support.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -39,8 +40,8 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	return c, ok
 }
 
-// tookChange reports whether an engine that has refused the changed request has nevertheless
-// accepted the change. The change counts as accepted if the new error is about something else.
+// tookChange reports whether an engine that rejected the changed request nevertheless accepted the
+// change. The change counts as accepted if the new error is about another subject.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -53,8 +54,8 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	return why.About == engineerror.SubjectRoles
 }
 
-// changer sends a changed request to the engine that refused the original. This does not count as a
-// retry or use the retry budget, and the client does not notice it.
+// changer sends a changed request to the engine that rejected the original request. Sending it does
+// not count as a retry or use the retry budget, and the client does not notice.
 type changer struct{ call *Call }
 
 func (h changer) note(why *failure.Failure) {
@@ -138,8 +139,8 @@ func (h changer) learn() {
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
-// refusals remembers which parts of requests engines refuse, by engine and model. Entries expire,
-// because an operator may fix the template. Any goroutine may use it.
+// refusals stores, by engine and model, which parts of requests engines reject. Entries expire,
+// because an operator may fix the template. A refusals may be used by multiple goroutines.
 type refusals struct {
 	mu    sync.Mutex
 	known atomic.Pointer[map[refusalKey]refusal] // copied on write
@@ -155,11 +156,11 @@ type refusal struct {
 	until   time.Time
 }
 
-// refusalLasts is how long a refusal is remembered. Learning the refusal again costs one request.
+// refusalLasts is how long a refusal is stored. Learning the refusal again costs one request.
 const refusalLasts = time.Hour
 
-// of returns the parts that an engine is known to refuse for a model. If no refusals of any engine
-// are known, it costs one atomic load.
+// of returns the parts of a request that an engine is known to reject for a model. If no refusals
+// are known at all, of costs one atomic load.
 func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	known := r.known.Load()
 	if known == nil {
@@ -184,7 +185,7 @@ func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refuse
 	r.add(refusalKey{up, served}, refused, now)
 }
 
-// add remembers a refusal and reports whether it is new.
+// add stores a refusal and reports whether it is new.
 func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// refusalOf returns an engine's refusal about a subject. If o contains sizes, the refusal is about
-// the context length.
+// refusalOf returns an engine's refusal about the given subject. If o contains sizes, the refusal
+// is about the context length.
 func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	f := &failure.Failure{API: &apierr.Error{Status: 400, Code: apierr.CodeRejectedByEngine, Overflow: o}, About: about}
 	if o.Known() {
@@ -21,7 +21,7 @@ func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	return f
 }
 
-// TestChangeAfter checks which change is chosen for an engine's refusal and the sent request.
+// TestChangeAfter checks which change is chosen for each refusal and request.
 func TestChangeAfter(t *testing.T) {
 	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}
 	effort := func(word string) change { return change{refused: endpoint.Refused{Efforts: chat.EffortsOf(word)}} }
@@ -30,7 +30,7 @@ func TestChangeAfter(t *testing.T) {
 		name string
 		why  *failure.Failure
 		sent endpoint.Sent
-		want change // zero: no change
+		want change // zero value means no change
 	}{
 		{"a limit that fits", refusalOf(0, room), endpoint.Sent{Limit: 2000}, change{limit: 1095}},
 		{"no limit was sent", refusalOf(0, room), endpoint.Sent{Limit: -1}, change{}},
@@ -49,7 +49,7 @@ func TestChangeAfter(t *testing.T) {
 }
 
 // TestTookChange checks that a change counts as accepted if the engine's next error is about
-// something else.
+// another subject.
 func TestTookChange(t *testing.T) {
 	var (
 		effort   = endpoint.Refused{Efforts: chat.EffortsOf("high")}
@@ -64,7 +64,8 @@ func TestTookChange(t *testing.T) {
 		{endpoint.Refused{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 		{effort, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), true},
 		{effort, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), false},
-		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false}, // the message may quote the request, so this proves nothing
+		// The message may only quote the request.
+		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false},
 		{effort, refusalOf(0, overflow), true},
 		{turns, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), true},
 		{turns, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
@@ -75,7 +76,7 @@ func TestTookChange(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that refusals are remembered by engine and model, and expire after an hour.
+// TestRefusals checks that refusals are stored by engine and model, and expire after an hour.
 func TestRefusals(t *testing.T) {
 	var (
 		r     refusals
@@ -98,7 +99,7 @@ func TestRefusals(t *testing.T) {
 	check(b, time.Minute, turns)
 	check(refusalKey{"b", "m"}, 0, endpoint.Refused{})
 	check(b, time.Hour, endpoint.Refused{})
-	check(a, time.Hour, high.And(turns)) // the refusal was added again one minute later
+	check(a, time.Hour, high.And(turns)) // its refusal was added again one minute later
 	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.known.Load()) != 1 {
 		t.Errorf("what was forgotten is kept: %v", *r.known.Load())
 	}

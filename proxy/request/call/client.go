@@ -13,10 +13,10 @@ import (
 )
 
 type client struct {
-	ctx       *fasthttp.RequestCtx // nil once the stream no longer runs in fasthttp
-	conn      connection           // nil: the connection cannot be watched
+	ctx       *fasthttp.RequestCtx // nil once the stream has left fasthttp
+	conn      connection           // nil if the connection cannot be watched
 	requestID []byte
-	lines     []byte // the header lines that every answer has, once they are set
+	lines     []byte // header lines common to all answers; nil until they are set
 	http11    bool
 }
 
@@ -51,8 +51,8 @@ func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 
 const longestProxyID = 128
 
-// proxyRequestID returns the request id that a trusted proxy has set. If the request has no id from
-// a trusted proxy, or if the id contains unsafe characters, it returns "".
+// proxyRequestID returns the request id set by a trusted proxy. If no trusted proxy set an id, or
+// if the id contains unsafe characters, it returns "".
 func (cl *client) proxyRequestID() string {
 	if ours := listen.ConnOf(cl.ctx.Conn()); ours == nil || !ours.FromProxy() {
 		return ""
@@ -81,7 +81,7 @@ func (cl *client) closeAfterResponse() {
 }
 
 // endChunked closes the connection after the response if the chunked body had trailers. fasthttp
-// accepts trailer names that other parsers refuse, so it might parse the bytes after the trailers
+// accepts trailer names that other parsers reject, so it might parse the bytes after the trailers
 // as a request.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
@@ -95,9 +95,9 @@ func (cl *client) extendWrite(d time.Duration) {
 	}
 }
 
-// hangUp closes the connection without a response. A client that has disconnected cannot read a
-// response. A client that has closed only its sending side must not mistake a response for the end
-// of the answer.
+// hangUp closes the connection without a response. A client that disconnected cannot read a
+// response. A client that closed only its sending side might mistake a response for the end of the
+// answer.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes the connection when this function returns

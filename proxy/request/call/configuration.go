@@ -6,7 +6,8 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration is the snapshot that applies to a call: the snapshot at its start, or a newer one.
+// configuration is the snapshot used by a call. It is the snapshot at the start of the call, or a
+// newer one.
 type configuration struct {
 	begun    *snapshot.ConfigVersion
 	snapshot *snapshot.Snapshot
@@ -19,7 +20,7 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 }
 
 // follow moves the call to the newest snapshot. It returns false if the call already uses that
-// snapshot or if that snapshot lacks the call's model.
+// snapshot, or if that snapshot does not contain the call's model.
 func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false

@@ -12,15 +12,15 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestCopies checks that a copy contains the bytes that the client has sent and received. The
-// answer may be whole, a stream or an error, and the client may disconnect. If the hook does not
-// name the model, the call is not copied.
+// TestCopies checks that a copy contains the bytes that the client sent and received. The answer
+// may be complete, a stream or an error, and the client may disconnect. The call must not be copied
+// if the hook does not name its model.
 func TestCopies(t *testing.T) {
 	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {
 		name, path, body string
-		stays            int    // calltest.Client.Stays
-		outcome          string // "": no copy is made
+		stays            int    // value of calltest.Client.Stays
+		outcome          string // empty if the call is not copied
 	}{
 		{"whole", chatPath, chat(""), 0, "ok"},
 		{"stream", chatPath, stream, 0, "ok"},

@@ -9,12 +9,13 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// large is an answer that does not fit into a socket's buffer.
+// large is an answer that does not fit into a socket buffer.
 var large = calltest.Say(strings.Repeat("word", 100_000))
 
-// TestDelivery checks that a call with a large whole answer occupies the key's slot, and counts as
-// running, until the client has received the answer. The engine's slot must be free as soon as the
-// engine has answered. The same applies if white space was sent before the answer.
+// TestDelivery checks a call with a large answer that is not streamed. Until the client has
+// received the answer, the call must occupy its key's slot and count as running. The engine's slot
+// must be free once the engine has answered. The same applies if white space was sent before the
+// answer.
 func TestDelivery(t *testing.T) {
 	const yaml = `
 stream: {whole_keepalive: 10s}

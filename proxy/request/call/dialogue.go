@@ -19,34 +19,34 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Dialogue is a call that exchanges messages with its engine in both directions: a session of
-// endpoint.Realtime. From Services.Talk to End, it occupies a slot at the engine and a slot of its
-// key's concurrency, and the status page lists it. It belongs to one goroutine at a time. Any
-// goroutine may call Spend and Took.
+// Dialogue is a call that exchanges messages with its engine in both directions, in a session of
+// endpoint.Realtime. From Services.Talk to End, a dialogue occupies an engine slot and a slot of
+// its key's concurrency limit, and the status page lists it. A Dialogue belongs to one goroutine at
+// a time. Any goroutine may call Spend and Took, but no other method.
 type Dialogue struct {
 	call  *Call
 	codec *endpoint.Session
 	meet  func(*Engine) error
 	ended bool
 
-	charged bool // the key was charged for each transcript
+	charged bool // whether the key was charged for each transcript
 }
 
-// Engine is an engine that has accepted a dialogue's connection.
+// Engine is an engine that accepted the connection of a dialogue.
 type Engine struct {
 	Conn        net.Conn
 	Profile     *engine.Profile
 	Served      string        // model name at the engine
 	Model       string        // model name for the client
 	First, Idle time.Duration // see attempt.Limits
-	Quiet       time.Duration // configured limit of silence; 0: none
-	Total       time.Duration // configured limit of a call; 0: none
+	Quiet       time.Duration // configured limit of silence; 0 means no limit
+	Total       time.Duration // configured limit of a call; 0 means no limit
 }
 
 // Talk runs the steps of a call until an engine has accepted a connection and meet has exchanged
-// the first messages. If meet returns an error, the call continues at another engine. The error
-// must come from the connection or be a *failure.Failure. If the call has failed, Talk returns nil,
-// and the response is in ctx.
+// the first messages with that engine. If meet returns an error, the call continues at another
+// engine. That error must come from the connection or be a *failure.Failure. If the call fails,
+// Talk returns nil, and ctx contains the response.
 func (s *Services) Talk(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
 	c := s.begin(ctx, endpoint.Realtime)
 	defer s.Guard.Catch(guard.Handler, func() {
@@ -69,13 +69,14 @@ func (d *Dialogue) open() *failure.Failure {
 		return f
 	}
 	d.codec = c.request.(*endpoint.Session)
-	c.poison.begin(c.shared.Poison, new(body.Body)) // all sessions of a model have the same (empty) body
+	// All sessions of a model have the same body: an empty one.
+	c.poison.begin(c.shared.Poison, new(body.Body))
 	c.shared.Retries.Call(c.record.Start)
 	return d.connect(loop{c}.first(c.times.asked))
 }
 
-// connect completes the handshake with the engine that the call was sent to, or with the next
-// engine.
+// connect completes the handshake with the engine to which the call was sent. If that fails, it
+// tries the next engine.
 func (d *Dialogue) connect(at standing, f *failure.Failure) *failure.Failure {
 	for at == asked {
 		if f = d.greet(); f == nil {
@@ -99,7 +100,8 @@ func (d *Dialogue) greet() *failure.Failure {
 		Conn: conn, Profile: a.Lease().Upstream().Engine(), Served: a.Target().Served, Model: m.Config.ID,
 		First: first, Idle: idle, Quiet: m.Clocks.Idle.D(), Total: m.Clocks.Total.D(),
 	}
-	_ = conn.SetDeadline(time.Now().Add(first)) // fails only if the connection is closed, which the next read reports
+	// If this fails, the connection is closed, and the next read reports the error.
+	_ = conn.SetDeadline(time.Now().Add(first))
 	if err := d.meet(e); err != nil {
 		return d.failureOf(err)
 	}
@@ -121,13 +123,14 @@ func (d *Dialogue) failureOf(err error) *failure.Failure {
 	return a.FailureOf(err)
 }
 
-// Lost ends the attempt after an error. The error must come from the connection or be a
-// *failure.Failure. If no audio was sent, Lost connects to another engine, calls meet, and returns
-// nil. Otherwise it returns the error for the client, and the caller must call End. The connection
-// must not be used during Lost.
+// Lost ends the attempt after err. err must come from the connection or be a *failure.Failure. If
+// no audio has been sent, Lost connects to another engine, calls meet, and returns nil. Otherwise,
+// it returns an error for the client, and the caller must call End. The connection must not be used
+// while Lost runs.
 func (d *Dialogue) Lost(err error) *apierr.Error {
 	f := d.failureOf(err)
-	d.call.record.Stream = false // otherwise the call would send keep-alives while it waits for a slot
+	// Otherwise, the call would send keep-alives while it waits for a slot.
+	d.call.record.Stream = false
 	if f = d.connect(loop{d.call}.next(f)); f == nil {
 		return nil
 	}
@@ -150,13 +153,13 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 // engine can take over.
 func (d *Dialogue) Spend() { d.codec.Spend() }
 
-// Took counts bytes of the client's messages.
+// Took adds n to the number of bytes in the client's messages.
 func (d *Dialogue) Took(n int64) { d.codec.Took(n) }
 
-// Sent counts bytes of events for the client.
+// Sent adds n to the number of bytes in events for the client.
 func (d *Dialogue) Sent(n int64) { d.call.record.BytesOut += n }
 
-// Used adds the tokens that the engine has counted for one transcript, and charges the key at once.
+// Used adds the tokens that the engine counted for one transcript, and charges the key immediately.
 // It returns an error once the key has exceeded a limit.
 func (d *Dialogue) Used(prompt, completion int) *apierr.Error {
 	c := d.call
@@ -193,7 +196,7 @@ func (d *Dialogue) Cause() error { return d.call.abort.Cause() }
 // Leave ends the attempt because the client has disconnected.
 func (d *Dialogue) Leave() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
 
-// Dialogues that last longDialogue or longer do not contribute to the engine's measured times,
+// Dialogues that last longDialogue or longer do not affect the measured times of the engine,
 // because a client may speak for an hour.
 const longDialogue = time.Minute
 
@@ -208,7 +211,8 @@ func (d *Dialogue) Complete() {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// End ends the call after Complete, Leave or Lost, or after a panic. It may be called again.
+// End ends the call. It is called after Complete, Leave or Lost, or after a panic. It may be called
+// again.
 func (d *Dialogue) End() {
 	c := d.call
 	if d.ended {

@@ -16,100 +16,101 @@
 //	                                TLS fasthttp, writes the relay's bytes
 //	9  call.go       finish         release, account, write one log line
 //
-// The body is read before a slot is taken, because a slow client must not occupy a slot. Whether
-// the key may use the model is checked before routing. Otherwise a key could learn something about
-// the pools of a model that it may not use. Nothing is written to the client before the engine's
-// first event (or stream.commit_after), so that an earlier failure can still be reported with an
-// HTTP status.
+// The body is read before the call acquires a slot, because a slow client must not occupy a slot.
+// The call checks before routing whether the key may use the model. Otherwise, a key could learn
+// something about the pools of a model that it may not use. Nothing is written to the client before
+// the engine's first event (or before stream.commit_after has passed), so that an earlier failure
+// can still be reported with an HTTP status.
 //
 // # Parts
 //
 // A Call consists of parts, such as client, configuration, allowance and tries. Each part is in a
 // separate file, and does not refer to the call.
 //
-// A loop sends the call to engines, both before and after the commit. It uses a picker, a fitter
-// and a changer. A unary builds a whole answer. A relay writes an answer after the commit. All
-// calls share Services, and a call has no other access to the edge.
+// A loop sends the call to engines, both before and after the response is committed. It uses a
+// picker, a fitter and a changer. A unary produces an answer that is not streamed. A relay writes
+// an answer after the commit. All calls share one Services, through which they access the other
+// parts of the edge.
 //
 // # Design
 //
-// Each stream runs on one goroutine. The relay reads from the engine and writes to the client. The
-// sockets therefore provide back-pressure, and no queue needs a size limit. fasthttp's body stream
-// writer would cost a goroutine and a pipe for each stream, and could not distinguish a failure
-// from the end.
+// Each stream runs on one goroutine. The relay reads from the engine and writes to the client on
+// that goroutine. The sockets therefore provide back-pressure, and no queue needs a size limit.
+// fasthttp's body stream writer would need an additional goroutine and a pipe for each stream, and
+// could not distinguish a failure from the end of the stream.
 //
 // A stream spends nearly all of its time waiting, so the memory of a waiting stream matters most. A
 // token needs three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed
-// from them (sse.Source) and for the client's bytes (relay.out). They are taken from their pools
-// when bytes arrive, and returned when the bytes have been written. A waiting stream has only a
+// from them (sse.Source) and for the client's bytes (relay.out). Buffers are taken from their pools
+// when bytes arrive, and returned once the bytes have been written. A waiting stream needs only a
 // goroutine stack of 4 KiB, two sockets and about 9 KiB of state. A stream that has left fasthttp
-// waits in the poller, where it translates and writes plain tokens (hijackedStream.pass,
+// waits in the poller, which also translates and writes plain tokens (hijackedStream.pass,
 // http1.Exchange.Stay).
 //
 // The edge uses the Go runtime's netpoller instead of an event loop. In both designs, a token costs
-// two system calls and the kernel's work. We measured two minimal relays: one with a goroutine for
-// each stream, and one with a single epoll loop for all streams. In ten interleaved rounds with 200
-// streams, a token cost about the same in both (20 and 21 µs). It cost slightly less in nginx (17
-// µs) and in the edge (18 µs). An event loop could save the goroutine stacks, but would add a
-// second mechanism for waiting.
+// two system calls and the kernel's work for them. We measured two minimal relays: one used a
+// goroutine for each stream, the other a single epoll loop for all streams. In ten interleaved
+// rounds with 200 streams, a token took about the same processor time in both (20 and 21 µs). It
+// took slightly less in nginx (17 µs) and in the edge (18 µs). An event loop could save the
+// goroutine stacks, but would add a second mechanism for waiting.
 //
 // If a request's token limit leaves too little of the engine's context for the prompt, the edge
-// lowers the limit before it sends the request (fit.go). If an engine still refuses the request,
-// the edge sends it once more with a lower limit, or to an engine with a longer context. Neither of
-// these counts as a retry, because nothing has failed.
+// lowers the limit before it sends the request (fit.go). If an engine still rejects the request,
+// the edge sends it once more with a lower limit, or sends it to an engine that has a longer
+// context. Neither counts as a retry, because no engine failed.
 //
-// Similarly, an engine or its model's chat template may refuse a reasoning effort, or consecutive
-// turns of the same role. The edge then sends the request once more without the effort, or with the
-// turns joined (change.go).
+// An engine or its model's chat template may also reject a reasoning effort or consecutive turns of
+// the same role. The edge then sends the request once more without the effort, or with the turns
+// joined (change.go).
 //
 // A stream is bound to its engine once the client has received the first part of the answer
-// (translate.Stream.Started). Until then the edge keeps the request, and another engine may answer
-// it. This is possible even if the client has received the headers, keep-alives and the
-// announcement of an answer. In Messages and Responses, the edge creates the announced ids and the
-// model name. In chat, it reuses the announced id for the events of the other engine. If all
-// engines fail, the failure is reported in the stream.
+// (translate.Stream.Started). Until then, the edge stores the request, and another engine may
+// answer it. This is possible even if the client has received the headers, keep-alives and the
+// event that announces an answer. In the Messages and Responses dialects, the edge itself creates
+// the announced ids and the model name. In the chat dialect, it uses the announced id in the events
+// of the other engine. If all engines fail, the edge reports the failure in the stream.
 //
-// A stream that has started can continue at another engine if its model has retry.resume
+// A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the
-// client has received. A stream resumes if its engine is lost. It leaves a stalled engine
-// (attempt.Mover), or an engine whose drain time has passed (resumer.leaves), as soon as it has
-// acquired a slot at another engine.
+// client has received. A stream resumes after its engine is lost. It also leaves a stalled engine
+// (attempt.Mover) or an engine whose drain time has passed (resumer.leaves), once it has acquired a
+// slot at another engine.
 //
-// A whole answer of at most 64 KiB is copied to fasthttp and fits into the socket's buffer, so the
-// call ends before the answer is written. A larger answer is written by a relay (answer.deliver).
-// Its engine is free, but the call keeps its key's slot and its memory until the client has
-// received the answer. Otherwise a client that does not read could accumulate answers without
-// limit, and a truncated answer would be logged as complete.
+// An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the
+// socket buffer, so the call ends before the answer is written. A relay writes a larger answer
+// (answer.deliver). The engine is then free, but the call occupies its key's slot and its memory
+// until the client has received the answer. Otherwise, a client that does not read could accumulate
+// an unlimited number of answers, and a truncated answer would be logged as complete.
 //
 // A large answer that needs no translation is relayed while it arrives (relay_unary.go,
-// endpoint.PassOn), so the edge needs no memory for the whole answer. If the answer's bytes turn
-// out to be invalid, the edge can only close the connection. If the client does not read, it blocks
-// the engine.
+// endpoint.PassOn), so the edge does not store it completely. If the answer turns out to be
+// invalid, the edge can only close the connection. A client that does not read blocks the engine.
 //
-// If a whole answer takes longer than stream.whole_keepalive, the edge sends white space before it.
-// The status has then been sent, so a later error is sent as the JSON body.
+// If an answer that is not streamed takes longer than stream.whole_keepalive, the edge starts the
+// response with white space. This also sends the status, so a later error can be sent only as the
+// JSON body.
 //
-// After the body has arrived, proxy/front/listen watches the connection. If the client disconnects,
-// the watch cancels the call (attempt.Abort), which closes the engine's connection. The watch and
+// After the body has arrived, package listen watches the connection. If the client disconnects, the
+// watch cancels the call (attempt.Abort). This closes the connection to the engine. The watch and
 // the call's goroutine share only the attempt.Abort. If the client disconnects while the body
-// arrives, reading the body fails, and the call ends with the same outcome. The edge still sends an
+// arrives, reading the body fails, and the call has the same outcome. The edge still sends an
 // error, because the client may have closed only its sending side.
 //
-// A panic ends only the call or the unit of work in which it occurs (package guard). A call
+// A panic ends only the call or other unit of work in which it occurs (package guard). A call
 // releases its slot, its key's slot and its memory in separate steps, and a panic in one step does
-// not skip the next (Call.release). Calls are pooled. Relays and leases are not pooled, because a
-// second Close or Release must not affect another call.
+// not skip the next step (Call.release). Calls are pooled. Relays and leases are not pooled,
+// because a second Close or Release must not affect another call.
 //
-// Features that copy or measure calls are participants (package participant): copies for hooks and
-// copies for another model (models[].shadow). A call reports to them when it is admitted, sent to
-// an engine, shown to the client and ended (participants.go). Neither the loop nor the relay names
-// them.
+// Features that copy or measure calls are participants (package participant): copies to hooks, and
+// copies to another model (models[].shadow). A call notifies them when it is admitted, when it is
+// sent to an engine, when the client receives part of the answer, and when the call ends
+// (participants.go). Neither the loop nor the relay refers to a particular feature.
 //
-// Streams on different cores never write the same word of memory for each token, because each such
-// write would cost a cache miss. A test checks this for the functions that run for each token.
-// Pools are per core. Counters that a call writes once or twice are split by key, by model or by
-// upstream where possible.
+// Streams on different cores never write the same memory word for each token, because each such
+// write would cost a cache miss. A test checks this for all functions that run for each token.
+// Pools are per core. Counters that a call writes once or twice are split by key, model or upstream
+// where possible.
 //
-// An observe.Meter collects a stream's measurements for sixteen events or a quarter of a second. A
-// stream at 50 tokens a second therefore writes the two shared words four times a second.
+// An observe.Meter batches a stream's measurements over sixteen events or a quarter of a second. A
+// stream at 50 tokens a second therefore writes the two shared memory words four times a second.
 package call

@@ -9,13 +9,14 @@ import (
 	"penstock/upstreams"
 )
 
-// fallbacks lets a fallback model answer a call if no upstream of the call's model can.
+// fallbacks lets a fallback model answer a call if none of the upstreams of the requested model
+// can.
 type fallbacks struct{ call *Call }
 
-// acquire acquires a slot at the first fallback model that the key may use, that can answer the
-// request, and that has a free slot. It does not wait for a slot. Each fallback is tried at most
-// once in a call, and the fallbacks of a fallback are not tried. If no fallback can answer, acquire
-// returns why unchanged.
+// acquire acquires a slot at the first suitable fallback model: the key may use it, it can answer
+// the request, and it has a free slot. It does not wait for a slot. Each fallback is tried at most
+// once per call, and the fallbacks of a fallback are not tried. If no fallback can answer, acquire
+// returns the error why unchanged.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -34,9 +35,9 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether a fallback remains that may give the whole answer. This is possible even if
-// the client has received the announcement of an answer, because the edge creates the announcement
-// and puts the requested model in it.
+// left reports whether a fallback remains that may give the complete answer. This is possible even
+// if the client has received the announcement of an answer, because the edge itself creates the
+// announcement and puts the requested model into it.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {
@@ -71,8 +72,8 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 	return lease, target, true
 }
 
-// fits reports whether the context of m, if it is known, has room for the prompt and a short
-// answer.
+// fits reports whether the prompt and a short answer fit into the context of m. It returns true if
+// the context is unknown.
 func (f fallbacks) fits(m *snapshot.Model, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {

@@ -9,11 +9,11 @@ import (
 	"penstock/upstreams"
 )
 
-// fitter lowers the token limit of a request to what fits into an engine's context. Agents request
-// as many tokens as their provider's models allow, however small the engine's context is. The edge
-// can only estimate the length of the prompt, but an engine that refuses the sum of prompt and
-// limit reports how many tokens the prompt has. The edge then sends a changed request to the same
-// engine (change.go), or the same request to an engine with a longer context.
+// fitter lowers the token limit of a request to the number of tokens that fit into an engine's
+// context. Agents request as many tokens as their provider's models allow, however small the
+// engine's context is. The edge can only estimate the length of the prompt. An engine that rejects
+// the sum of prompt and limit reports how many tokens the prompt has. The edge then sends a changed
+// request to the same engine (change.go), or the same request to an engine with a longer context.
 type fitter struct{ call *Call }
 
 func (f fitter) strict() bool { return f.call.config.model.Rules.Strict }
@@ -24,8 +24,8 @@ func (f fitter) lower(t *routing.Target) {
 	}
 }
 
-// promptLength returns the length of the prompt in tokens, as counted by an engine or, if no engine
-// has counted it, as estimated. If the request has more than one prompt, the longest counts.
+// promptLength returns the length of the prompt in tokens: the engine's count if there is one,
+// otherwise an estimate. If the request has more than one prompt, the longest counts.
 func (f fitter) promptLength() int {
 	if f.call.tokens.counted > 0 {
 		return f.call.tokens.counted
@@ -48,7 +48,7 @@ func (f fitter) roomElsewhere() bool {
 	return found
 }
 
-// excludeSmaller excludes the engines whose context is not longer than that of the current engine.
+// excludeSmaller excludes the engines whose context is no longer than that of the current engine.
 func (f fitter) excludeSmaller() {
 	f.targets(func(t *routing.Target, _ int, larger bool) {
 		if !larger {
@@ -76,7 +76,8 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer returns how many tokens another engine must have room for in addition to the prompt.
+// leastAnswer returns how many tokens must remain after the prompt in the context of another
+// engine.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)
@@ -84,8 +85,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each target of the model, and passes its context length. larger is true
-// if the context is longer than the current target's and sufficient for the call.
+// targets calls visit with each target of the model and the target's context length. larger is true
+// if that context is longer than the current target's and long enough for the call.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

@@ -19,7 +19,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// The gate checks what needs no engine: the key, its requests per minute, the body, and the model.
+// The gate makes the checks that need no engine: the key, its requests per minute, the body, and
+// the model.
 
 type gate struct{ call *Call }
 
@@ -67,8 +68,8 @@ func Authenticate(
 	return key, nil
 }
 
-// refuseUnread refuses a request before its body is read. If there is a body, the connection closes
-// after the response.
+// refuseUnread rejects a request before its body is read. If the request has a body, the connection
+// closes after the response.
 func (g gate) refuseUnread(err error) error {
 	c := g.call
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
@@ -100,7 +101,8 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a single key cannot block other keys
+	// A single key has no other keys to block.
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 {
 		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
 	}
 	if !c.ep.Form {
@@ -115,7 +117,7 @@ func (g gate) decode() error {
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	if err := g.parse(from); err != nil {
-		if c.ep.Form { // the body was not read completely
+		if c.ep.Form { // the body has not been read completely
 			return g.refuseBody(err)
 		}
 		return err
@@ -137,7 +139,8 @@ func (g gate) parse(from body.Source) error {
 	})
 }
 
-// refuseBody refuses a body that was not read completely. The connection closes after the response.
+// refuseBody rejects a request whose body was not read completely. The connection closes after the
+// response.
 func (g gate) refuseBody(err error) error {
 	g.call.client.closeAfterResponse()
 	return err
@@ -188,13 +191,13 @@ func (g gate) classify() {
 	}
 }
 
-// admit acquires a slot of the key's concurrency and reserves an estimate of tokens. charge returns
-// the slot and corrects the estimate.
+// admit acquires a slot of the key's concurrency limit and reserves an estimated number of tokens.
+// charge later releases the slot and corrects the estimate.
 func (g gate) admit() error {
 	c := g.call
 	t := &c.tokens
 	t.prompt, t.output = c.request.Estimate(c.config.model.Route.BytesPerToken())
-	if c.ep.Local != nil { // counting does not generate tokens
+	if c.ep.Local != nil { // counting tokens does not generate any
 		t.output = 0
 	}
 	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, t.prompt)

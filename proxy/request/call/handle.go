@@ -11,7 +11,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Handler returns the handler of a generation endpoint. The package comment lists the steps.
+// Handler returns the handler of a generation endpoint. The package comment lists the steps of a
+// call.
 func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		c := s.begin(ctx, ep)
@@ -25,7 +26,7 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	}
 }
 
-// run handles the call. It returns nil after it has passed the answer to fasthttp.
+// run handles the call. It returns nil once it has passed the answer to fasthttp.
 func (c *Call) run() *failure.Failure {
 	if f := c.enter(); f != nil {
 		return f
@@ -60,8 +61,8 @@ func (c *Call) enter() *failure.Failure {
 	return nil
 }
 
-// panicked responds to a call whose handler has panicked, and finishes the call even if the
-// response panics too. If the handler has created a relay, the relay must not run.
+// panicked responds to a call whose handler panicked, and finishes the call even if the response
+// panics too. If the handler created a relay, the relay must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	ctx := c.client.ctx

@@ -15,10 +15,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// hooks asks the operator's hooks about an admitted call, before the call waits for an engine. The
-// call already occupies a slot of its key, so the key's limits also protect the hooks. If a hook
-// rewrites or routes a call, the call is checked and admitted again, as if the client had sent the
-// changed request.
+// hooks asks the operator's hooks about an admitted call before the call waits for an engine. The
+// call already occupies a slot of its key, so the key limits also protect the hooks. If a hook
+// rewrites or routes a call, the edge checks and admits the call again, as if the client had sent
+// the changed request.
 type hooks struct{ call *Call }
 
 // ask asks the hooks in order. It returns the failure that ends the call, or nil.
@@ -41,7 +41,6 @@ func (h hooks) ask() *failure.Failure {
 	return nil
 }
 
-// obey asks one hook and carries out its decision.
 func (h hooks) obey(of *config.Hook) *failure.Failure {
 	c := h.call
 	left, ok := c.abort.Wait()
@@ -129,7 +128,8 @@ func (h hooks) apply(d *hook.Decision) error {
 		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
 			return c.ep.TooLarge(most)
 		}
-		if streams(d.Body) != streams(c.body.Client()) { // the client expects the format that it has requested
+		// The client expects the format that it requested.
+		if streams(d.Body) != streams(c.body.Client()) {
 			return hook.Misunderstood(hook.DetailStreamChanged)
 		}
 		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
@@ -152,7 +152,7 @@ func (h hooks) route(model string) error {
 		return apierr.FromJSON(err, "")
 	}
 	named := doc.Root().Get("model")
-	if !named.Exists() { // the endpoint has already refused requests without a model
+	if !named.Exists() { // unexpected, because the endpoint rejects a body without a model
 		return hook.Misunderstood(hook.DetailModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))

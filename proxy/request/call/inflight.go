@@ -12,8 +12,8 @@ import (
 )
 
 // publicState is the part of a running call that the status page reads. publish sets the plain
-// fields before the connection watches the call. They do not change after that. The other fields
-// are atomic.
+// fields before the connection watches the call. These fields do not change after that. The other
+// fields are atomic.
 type publicState struct {
 	id                        observe.ID
 	start                     time.Time
@@ -22,12 +22,12 @@ type publicState struct {
 	stream                    bool
 
 	phase   atomic.Pointer[observe.Phase]
-	instead atomic.Pointer[snapshot.Model] // the fallback model that answers
+	instead atomic.Pointer[snapshot.Model] // the fallback model that answers the call, if any
 	target  atomic.Pointer[upstreams.Upstream]
-	firstAt atomic.Int64
+	firstAt atomic.Int64 // when the first event arrived, in Unix nanoseconds
 }
 
-// Variables, because setPhase must store a pointer without an allocation.
+// These are variables, because setPhase must store a pointer without allocating.
 var (
 	phaseHook      = observe.PhaseHook
 	phaseQueued    = observe.PhaseQueued
@@ -35,8 +35,8 @@ var (
 	phaseStreaming = observe.PhaseStreaming
 )
 
-// publish sets the fields that do not change. It must be called before the connection watches the
-// call.
+// publish sets the fields that do not change later. It must be called before the connection watches
+// the call.
 func (s *publicState) publish(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
 	s.start, s.key, s.dialect, s.model, s.pool, s.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
@@ -82,8 +82,8 @@ func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 	return out
 }
 
-// CountInFlight counts the running calls whose model is known. It counts them by answering model,
-// and by the account under which metrics count the key.
+// CountInFlight counts the running calls whose model is known. It returns the counts by the
+// answering model, and by the account under which metrics count the key.
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {

@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestPromptLengths checks that short prompts go to the engine that is reserved for them, and
-// overflow to the other engine if it is full. Long prompts must never go to the reserved engine,
-// even if the other engine is busy or broken.
+// TestPromptLengths checks that short prompts go to the engine reserved for them, and that they
+// overflow to the other engine if the reserved engine is full. Long prompts must never go to the
+// reserved engine, even if the other engine is busy or broken.
 func TestPromptLengths(t *testing.T) {
 	const byLength = `
 auth: none
@@ -52,7 +52,7 @@ models:
 			a, b := pair(calltest.Say("short"), calltest.After(2*time.Second, calltest.Say("long")))
 			e := calltest.New(t, strings.Replace(byLength, "  - id: m\n", "  - id: m\n    queue: {depth: 4, wait: 5s}\n", 1), a, b)
 			answers := make(chan string)
-			for range 2 { // the second call waits for b although a is free
+			for range 2 { // the second call waits for b even though a is free
 				go func() { answers <- e.Post(chatPath, long).Body }()
 			}
 			for range 2 {

@@ -13,11 +13,11 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// countPatience is how long the edge waits for an engine's token count. It is short because clients
-// count often and the edge has an estimate.
+// countPatience is how long the edge waits for an engine to count tokens. It is short because
+// clients count often and the edge can use its estimate instead.
 const countPatience = 2 * time.Second
 
-// counter answers a call with the token count of its prompt, without the loop.
+// counter answers a call with the token count of its prompt. It does not use the loop.
 type counter struct{ call *Call }
 
 func (l counter) answer() *failure.Failure {
@@ -35,8 +35,8 @@ func (l counter) answer() *failure.Failure {
 	return nil
 }
 
-// engineCount asks an engine for the token count. The request occupies a slot, and is not sent if
-// no slot is free. A failed count does not affect the engine's health.
+// engineCount asks an engine for the token count. The request occupies a slot. If no slot is free,
+// no request is sent. A failed count does not affect the engine's health.
 func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model
@@ -59,7 +59,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	}
 	x := lease.Exchange()
 	c.abort.Publish(x)
-	outcome := upstreams.OutcomeClientGone // does not blame the engine
+	outcome := upstreams.OutcomeClientGone // an outcome that does not blame the engine
 	defer func() {
 		c.tries.counts += x.Sends()
 		c.abort.Withdraw()
@@ -97,7 +97,8 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCount reads the response of an engine, up to 256 bytes.
+// readCount reads the response of a token counter. If the response is too long for a count,
+// readCount reads only the start.
 func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

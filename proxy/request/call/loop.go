@@ -12,17 +12,17 @@ import (
 )
 
 // loop sends a call to engines until one of them answers. It works in the same way before and after
-// the commit. Package retry decides each step. The decision depends on what the client has
-// received, whether the request can be sent again, and where it was sent before.
+// the response is committed. Package retry decides each step. The decision depends on what the
+// client has received, whether the request can be sent again, and where it was sent before.
 type loop struct{ call *Call }
 
 type standing uint8
 
 const (
-	failed   standing = iota // the call ends with the failure
-	asked                    // an engine has the request
-	waiting                  // the call waits for a slot; first continues the wait
-	complete                 // the client has received everything except the end of the answer
+	failed   standing = iota // the call fails
+	asked                    // an engine has received the request
+	waiting                  // the call waits for a slot and must continue this wait
+	complete                 // the client has received everything except the end of the stream
 )
 
 func (l loop) first(now time.Time) (standing, *failure.Failure) {
@@ -33,8 +33,8 @@ func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	return l.next(f)
 }
 
-// next carries out the steps that package retry chooses after an attempt has failed. It returns
-// when an engine has the request, when the call must wait for a slot, or when the call is complete
+// next takes the steps that package retry chooses after an attempt has failed. It returns when an
+// engine has received the request, when the call must wait for a slot, or when the call is complete
 // or has failed.
 func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	at := asked
@@ -54,6 +54,8 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	return at, f
 }
 
+// ask sends the call to an engine that has not received it yet. A failure that is returned together
+// with asked occurred while sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
 	lease, target, err := picker(l).acquire(now)
@@ -89,8 +91,8 @@ func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.
 	return asked, l.open(lease, target, lease.Again())
 }
 
-// askElsewhere ends the failed attempt, and sends the call to another engine, unless the step is
-// retry.Fail.
+// askElsewhere ends the failed attempt. It then sends the call to another engine, unless the step
+// is retry.Fail.
 func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c, t, now := l.call, &l.call.tries, time.Now()
 	l.giveUp(f, c.attempt.Reply.Progress().Begun, now)
@@ -139,7 +141,8 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c.times.addAwaited(now)
 	at, after := l.ask(now)
 	if at == failed {
-		return failed, f // the client gets the original failure rather than the error about the missing slot
+		// The client gets the original failure, because the lack of a slot is only a consequence.
+		return failed, f
 	}
 	c.tries.sends.Note(retry.Resume)
 	c.tries.kept.NextEngine()
@@ -147,8 +150,8 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	return at, after
 }
 
-// decide chooses the next step. If the step would use the retry budget but the budget is empty,
-// decide chooses a step that does not need the budget.
+// decide chooses the next step. If that step needs the retry budget but the budget is empty, decide
+// chooses a step that does not need it.
 func (l loop) decide(f *failure.Failure) retry.Step {
 	state, why := l.state(f), l.failureOf(f)
 	step := retry.Decide(&state, &why)
@@ -189,7 +192,8 @@ func (l loop) failureOf(f *failure.Failure) retry.Failure {
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &l.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
-		return t.failure // the client gets the first refusal, which the second engine has not contradicted
+		// The client gets the first refusal, because the second engine did not contradict it.
+		return t.failure
 	}
 	fitter(l).explain(f)
 	return f
@@ -210,22 +214,24 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 }
 
 // giveUp ends a failed attempt. If begun is true, the request is not suspected of having killed the
-// engine. resume passes false although the engine has begun, so that a request that kills engines in
-// the middle of their answers is not resumed at one engine after another.
+// engine. resume passes false even if the engine has begun to answer. Otherwise, a request that
+// kills engines in the middle of their answers would be resumed at one engine after another.
 func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
 	if first := l.call.tries.failure; f.Failed != 0 {
 		l.call.poison.recordFailure(now)
-		if first != nil && first.Failed == f.Failed { // two engines have failed in the same way, so the request is to blame
+		// Two engines failed in the same way, so the request is to blame.
+		if first != nil && first.Failed == f.Failed {
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}
 	l.call.failAttempt(f, now)
 }
 
+// notNowPause is the pause before another request to an engine that cannot answer at the moment.
 const notNowPause = 300 * time.Millisecond
 
-// pause returns false if the call was canceled.
+// pause waits for t. It returns false if the call is canceled.
 func (l loop) pause(t time.Duration) bool {
 	left, ok := l.call.abort.Wait()
 	if !ok {

@@ -23,8 +23,8 @@ const (
 	stream        = `,"stream":true`
 )
 
-// twoEngines returns a configuration with the model m at the engines a and b. The edge tries a
-// first. top is the beginning of the configuration, and more extends the entry of the model.
+// twoEngines returns a configuration with the model m at the engines a and b. The edge tries engine
+// a first. top is the beginning of the configuration, and more extends the entry for the model.
 func twoEngines(top, more string) string {
 	return top + `
 auth: none
@@ -50,15 +50,14 @@ models:
 ` + more
 }
 
-// pair returns the two engines of twoEngines.
 func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: a}, &calltest.Engine{Name: "b", Models: []string{"m"}, Answer: b}
 }
 
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// events returns a handler that streams the given events. The handler then ends the stream, or
-// breaks the connection.
+// events returns a handler that streams the given events. After the last event, the handler ends
+// the stream or breaks the connection.
 func events(broken bool, all ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		s := calltest.Stream(w)
@@ -75,18 +74,19 @@ func delta(text string) string {
 	return fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text)
 }
 
-// TestAfterFailure checks the client's answer and the requests to both engines after the first
-// engine fails. It covers each kind of failure, for whole answers and for streams. It tests the
-// loop; the tests of package retry cover the rules.
+// TestAfterFailure checks the client's answer and the number of requests to each engine after the
+// first engine fails. It covers each kind of failure, for streams and for answers that are not
+// streamed. It tests the loop; the tests in package retry cover the rules.
 func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
-		name   string
-		first  http.HandlerFunc // answer of the engine that is tried first
-		body   string           // the request; "": chat, whole and as a stream
+		name  string
+		first http.HandlerFunc // answer of the engine that is tried first
+		// Request body; if empty, a chat request is sent, both with and without stream.
+		body   string
 		status int
-		has    string // expected part of the answer's body
-		sends  [2]int // expected numbers of requests to the two engines
+		has    string // expected part of the answer body
+		sends  [2]int // expected number of requests to each engine
 	}{
 		{name: "good", first: calltest.Say("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
 		{name: "cut off", first: calltest.BreakOff, status: 200, has: "other", sends: [2]int{1, 1}},
@@ -113,7 +113,7 @@ func TestAfterFailure(t *testing.T) {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					// Round-robin may start at either engine. Both engines therefore take their
-					// answers from one shared sequence, in which the first answer fails.
+					// answers from one shared sequence, which begins with the failure.
 					turn := calltest.InTurn(tt.first, calltest.Say("other"))
 					a, b := pair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -130,8 +130,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestBothFail checks a call whose second engine fails too. It must end with the first engine's
-// failure, in the call's dialect.
+// TestBothFail checks a call for which the second engine fails too. The client must get the first
+// engine's failure in its dialect.
 func TestBothFail(t *testing.T) {
 	tests := []struct {
 		name, path, body string
@@ -166,8 +166,8 @@ func TestBothFail(t *testing.T) {
 	}
 }
 
-// TestDialects checks the answers in every dialect when an engine sends the same text, for whole
-// answers and for streams.
+// TestDialects checks the answers in every dialect when an engine sends the same text, with and
+// without streaming.
 func TestDialects(t *testing.T) {
 	tests := []struct {
 		path, body string
@@ -234,12 +234,12 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestKeepalives checks the keep-alives that are sent during a silent stream and before a slow
-// whole answer.
+// TestKeepalives checks the keep-alives during a silent stream and before a slow answer that is not
+// streamed.
 func TestKeepalives(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
-		at                    []time.Duration // when the first bytes must arrive
+		at                    []time.Duration // times at which the first bytes must arrive
 		has                   string
 	}{
 		{"chat", "", chatPath, chat(stream), []time.Duration{10 * time.Second, 25 * time.Second, 40 * time.Second}, ":"},
@@ -270,8 +270,8 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
-// TestKeepalivesOfMovedCall checks that moving a call away from a silent engine does not delay the
-// client's next keep-alive.
+// TestKeepalivesOfMovedCall checks that the client's next keep-alive is not delayed if its call
+// moves away from a silent engine.
 func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := calltest.After(50*time.Second, calltest.Say("late"))
@@ -292,7 +292,7 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 }
 
 // TestStreamStaysAtSilentEngine checks that a stream stays at a silent engine if its client has
-// received part of the answer, and that it continues when the engine does.
+// received part of the answer, and that the stream continues when the engine does.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {
@@ -314,7 +314,7 @@ func TestStreamStaysAtSilentEngine(t *testing.T) {
 	})
 }
 
-// TestClientLeaves checks that the call and the engine's work end when the client stops reading.
+// TestClientLeaves checks that a call and the engine's work end when the client stops reading.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 2)

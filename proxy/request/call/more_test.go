@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestLargeAnswer checks that an answer that is larger than a pooled buffer is written from a
-// separate buffer, and that its memory is released.
+// TestLargeAnswer checks that an answer larger than a pooled buffer uses a separate buffer, and
+// that the memory is released.
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestRevoked checks that removing a key ends only the calls of that key.
+// TestRevoked checks that removing a key ends only the calls made with that key.
 func TestRevoked(t *testing.T) {
 	const one = `
 keys:
@@ -119,7 +119,7 @@ models:
 	})
 }
 
-// TestNotNow checks that the request is sent again to an engine that is still loading.
+// TestNotNow checks that a request is sent again to an engine that is still loading the model.
 func TestNotNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.InTurn(calltest.Refuse(503, "Loading model"), calltest.Say("loaded"))}
@@ -131,8 +131,8 @@ func TestNotNow(t *testing.T) {
 	})
 }
 
-// TestCachePerKey checks that an engine that supports salts receives a salt that does not contain
-// the key.
+// TestCachePerKey checks that an engine that supports salts gets a salt, and that the salt does not
+// contain the key.
 func TestCachePerKey(t *testing.T) {
 	const yaml = `
 keys:
@@ -156,7 +156,7 @@ models:
 }
 
 // TestResumedAtItsLimit checks that the edge itself ends a stream if the engine is lost after the
-// last token, because only the end of the stream is missing.
+// last token, because then only the end of the stream is missing.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
@@ -196,8 +196,8 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestLastKey checks that a connection caches the key of a request in either of its two headers,
-// and that nothing is cached if the edge has no keys.
+// TestLastKey checks that a connection caches the last key, no matter which of the two headers
+// contains it, and that nothing is cached if the edge has no keys.
 func TestLastKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
@@ -217,13 +217,13 @@ func TestLastKey(t *testing.T) {
 	})
 }
 
-// hung sends the start of an answer and then stops.
+// hung is a handler that sends the start of an answer and then stops.
 func hung(w http.ResponseWriter, r *http.Request) {
 	calltest.Stream(w).Say("half")
 	<-r.Context().Done()
 }
 
-// TestHungEngine checks that a stream continues at another engine after its engine has hung.
+// TestHungEngine checks that a stream moves to another engine after its engine hangs.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(hung, calltest.Say("other"))

@@ -14,11 +14,11 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// scratch is a feature that is not part of the edge: all of it is in this file. It takes part in the
-// calls of configurations with the model m, and writes down what it is told.
+// scratch is a feature that is implemented only in this file, outside the edge. It takes part in
+// calls if the configuration has the model m, and records its notifications.
 type scratch struct {
-	unwanted bool // Join returns nil
-	uses     int  // number of calls of Uses
+	unwanted bool // whether Join returns nil
+	uses     int  // number of times that Uses was called
 	events   []string
 	shown    strings.Builder
 }
@@ -48,14 +48,15 @@ func (s *scratch) End(_ *participant.Call, r *observe.Record) {
 	s.events = append(s.events, "end "+string(r.Outcome))
 }
 
-// TestParticipant checks what a feature is told about a call, in order, and that a new feature needs
-// nothing but one file and its entry in the list.
+// TestParticipant checks which notifications a feature gets about a call, and in which order. It
+// also shows that a new feature needs only one file and one entry in the list.
 func TestParticipant(t *testing.T) {
 	events := events(false, delta("one"), delta("two"), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "[DONE]")
 	tests := []struct {
-		name, body  string
-		first, then http.HandlerFunc // the answers to the first request and to later ones, of both engines
-		stays       int              // calltest.Client.Stays
+		name, body string
+		// Both engines answer the first request with first, and later requests with then.
+		first, then http.HandlerFunc
+		stays       int // value of calltest.Client.Stays
 		unwanted    bool
 		want        []string
 	}{
@@ -97,8 +98,8 @@ func TestParticipant(t *testing.T) {
 	}
 }
 
-// TestFeaturesOfAConfiguration checks that a feature that the configuration does not use is not
-// asked about its calls, and that it is asked again after a reload.
+// TestFeaturesOfAConfiguration checks that a feature is not consulted about calls if the
+// configuration does not use it, and that it is consulted again after a reload.
 func TestFeaturesOfAConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s := only(nil), &scratch{}

@@ -8,16 +8,15 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// features lists the features that a configuration uses.
+// features caches which features a configuration uses.
 type features struct{ of atomic.Pointer[usedFeatures] }
 
-// usedFeatures are the features that one snapshot uses.
 type usedFeatures struct {
 	snapshot *snapshot.Snapshot
 	list     []participant.Feature
 }
 
-// used returns which of all features the snapshot uses. It remembers the answer for one snapshot.
+// used returns those features in all that the snapshot uses. It caches the result for one snapshot.
 func (f *features) used(s *snapshot.Snapshot, all []participant.Feature) []participant.Feature {
 	if u := f.of.Load(); u != nil && u.snapshot == s {
 		return u.list
@@ -32,10 +31,9 @@ func (f *features) used(s *snapshot.Snapshot, all []participant.Feature) []parti
 	return u.list
 }
 
-// participants are the features that take part in a call.
 type participants []participant.Participant
 
-// join lets the features that the configuration uses take part in the call.
+// join lets each feature that the configuration uses join the call.
 func (c *Call) join() {
 	list := c.shared.used.used(c.config.snapshot, c.shared.Features)
 	if len(list) == 0 {
@@ -49,7 +47,7 @@ func (c *Call) join() {
 	}
 }
 
-// sentToEngine tells the participants that the call was sent to another engine.
+// sentToEngine notifies the participants that the call was sent to another engine.
 func (c *Call) sentToEngine() {
 	if len(c.participants) == 0 {
 		return
@@ -60,7 +58,6 @@ func (c *Call) sentToEngine() {
 	}
 }
 
-// endParticipants tells the participants that the call has ended.
 func (c *Call) endParticipants(now time.Time) {
 	if len(c.participants) == 0 {
 		return
@@ -74,14 +71,13 @@ func (c *Call) endParticipants(now time.Time) {
 	}
 }
 
-// shown tells the participants what the client has received.
+// shown passes the bytes that the client has received to the participants.
 func (all participants) shown(b []byte) {
 	for _, p := range all {
 		p.Shown(b)
 	}
 }
 
-// about describes the call to its participants.
 func (c *Call) about(now time.Time) participant.Call {
 	a := participant.Call{
 		Snapshot: c.config.snapshot, Model: c.config.model, Endpoint: c.ep, Request: c.request, Body: &c.body,
@@ -94,7 +90,8 @@ func (c *Call) about(now time.Time) participant.Call {
 	return a
 }
 
-// participantsWriter is a chunkWriter that also shows the participants what a relay has written.
+// participantsWriter is a chunkWriter that also passes the bytes written by a relay to the
+// participants.
 type participantsWriter struct {
 	to   chunkWriter
 	show participants

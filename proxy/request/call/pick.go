@@ -18,9 +18,9 @@ import (
 type picker struct{ call *Call }
 
 // acquire picks a target and acquires a slot. If no slot is free and the model has a queue, it
-// waits in the queue. If a reload has retired all targets of the call's snapshot, acquire tries the
-// newest snapshot, so that a reload does not cause refusals. If the wait must be interrupted,
-// acquire returns errWaiting, and the next call of acquire resumes the wait.
+// waits in the queue. If a reload has retired all targets in the call's snapshot, acquire tries the
+// newest snapshot, so that a reload does not reject calls. If the wait must be interrupted, acquire
+// returns errWaiting, and the next call of acquire resumes the wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	if n := p.call.tries.takeNext(); n.lease != nil {
 		p.call.tries.takeTurn(n.turn)
@@ -31,7 +31,8 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	m := p.call.config.model
 	q := p.query(now)
-	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // otherwise a fallback may answer
+	// Otherwise, a fallback may answer.
+	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 {
 		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
 	}
 	if m.Crowded() && !q.Overflow {
@@ -55,8 +56,9 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	return p.acquire(now)
 }
 
-// follow moves the call to the newest snapshot, in which its model may have different targets. It
-// returns false if the call already uses the newest snapshot, or if the model is not in it.
+// follow moves the call to the newest snapshot, in which the call's model may have other targets.
+// It returns false if the call already uses the newest snapshot, or if that snapshot does not
+// contain the model.
 func (p picker) follow() bool {
 	c := p.call
 	if !c.config.follow(c.shared.Current()) {
@@ -66,7 +68,6 @@ func (p picker) follow() bool {
 	return true
 }
 
-// query builds the call's query for its route.
 func (p picker) query(now time.Time) (q routing.Query) {
 	c, t := p.call, &p.call.tries
 	q.Prefix = p.prefixBlocks()
@@ -84,7 +85,7 @@ func (p picker) query(now time.Time) (q routing.Query) {
 		}
 		q.Why = &p.call.tries.why.pick
 	} else if p.call.tries.why != nil {
-		p.call.tries.why.pick.Reason = "" // may be left over from an earlier attempt or model
+		p.call.tries.why.pick.Reason = "" // may be set from an earlier attempt or model
 	}
 	if rank := p.call.tries.rank; rank > 0 {
 		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
@@ -92,8 +93,8 @@ func (p picker) query(now time.Time) (q routing.Query) {
 	return q
 }
 
-// arms returns the arms of the call. All calls of a conversation share the same arms. Calls outside
-// conversations share the arms of their key.
+// arms returns the arms that the call uses. All calls of a conversation use the same arms. Calls
+// outside a conversation use the arms of their key.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -116,8 +117,9 @@ func (p picker) tiers() uint8 {
 	return 0
 }
 
-// Leave implements attempt.Mover. It acquires a slot before the call leaves its engine. If no slot
-// is free, the call stays at its engine, which may still continue, and does not queue.
+// Leave implements attempt.Mover. It acquires a slot at another engine before the call leaves its
+// current engine. If no slot is free, the call does not queue but stays at its engine, which may
+// still continue.
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	switch {
@@ -147,20 +149,20 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// slotWait is a call's wait in the queue of its model. A keep-alive interrupts the wait, but the
-// call keeps its position in the queue.
+// slotWait is the wait of a call in the queue of its model. A keep-alive interrupts the wait, but
+// the call does not lose its position in the queue.
 type slotWait struct {
 	place    *queue.Waiting
 	query    routing.Query
 	left     <-chan struct{}
 	deadline time.Time
-	stream   endpoint.Stream // sent to the client if the wait is long; nil: no keep-alives
+	stream   endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
 }
 
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot joins the model's queue, if the model has one, and waits for a slot. queue.Queues
-// wakes the call when an upstream changes. The results are those of acquire.
+// waitForSlot joins the model's queue, if there is one, and waits for a slot. queue.Queues wakes
+// the call when an upstream changes. It returns the same results as acquire.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -168,7 +170,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	left, ok := c.abort.Wait()
 	if !ok {
-		return nil, nil, full // the loop reports the cause of the abort
+		return nil, nil, full // the loop reports why the call was canceled
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
@@ -231,8 +233,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow tries the tiers that accept calls when the queue is full or a wait has timed out. The
-// call does not wait again.
+// overflow tries the tiers that accept calls after the queue was full or a wait timed out. The call
+// does not wait again.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
 	route := c.config.model.Route
@@ -310,8 +312,8 @@ func (p picker) mayLeaveTier() bool {
 	})
 }
 
-// leaveTier excludes the engines of the current tier and of earlier tiers. The call will not queue
-// for the later tiers.
+// leaveTier excludes the engines in the current tier and in earlier tiers. The call will not queue
+// for a later tier.
 func (p picker) leaveTier() {
 	c := p.call
 	at := c.attempt.Target().Tier

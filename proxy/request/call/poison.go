@@ -17,16 +17,16 @@ import (
 type fingerprint struct {
 	requests *poison.Requests
 	body     *body.Body
-	lost     uint64 // hash of the body, if it killed an engine; otherwise 0
-	released uint64 // hash of the body after its release; 0: unknown
-	failed   uint64 // hash of the body, if an engine reported a failure for it; otherwise 0
+	lost     uint64 // hash of the body if it killed an engine; otherwise 0
+	released uint64 // hash of the body when it was released; 0 if unknown
+	failed   uint64 // hash of the body if an engine reported a failure for it; otherwise 0
 }
 
 func (p *fingerprint) begin(requests *poison.Requests, b *body.Body) {
 	p.requests, p.body = requests, b
 }
 
-// BodyHash returns the hash of the body. It returns 0 for a form, and for a body that was released
+// BodyHash returns the hash of the body. It returns 0 for a form and for a body that was released
 // before it was hashed.
 func (p *fingerprint) BodyHash() uint64 {
 	if p.body.Held() {
@@ -68,8 +68,8 @@ func (p *fingerprint) answered() {
 	}
 }
 
-// recordLoss records that the body may have killed an engine, if the connection was lost after the
-// request was sent and before the answer started.
+// recordLoss records that the body may have killed an engine. It does so only if the connection was
+// lost after the request was sent and before the answer started.
 func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
 	var x *http1.Failure
 	if begun || !p.body.Held() || !errors.As(f.API.Cause, &x) || !x.Sent {
@@ -78,8 +78,8 @@ func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Up
 	switch x.Reason {
 	case http1.ReasonReset, http1.ReasonEOF, http1.ReasonTruncated:
 	case http1.ReasonSilent:
-		// An engine cannot have crashed over data that its host has not acknowledged. An errno
-		// means that the host had acknowledged the data.
+		// An engine cannot have crashed because of data that its host has not acknowledged. An
+		// errno means that the host acknowledged the data.
 		if _, took := errors.AsType[syscall.Errno](x.Err); !took {
 			return
 		}

@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestRecordLoss checks that a lost connection counts against a body only if the engine had
-// received the request and had not started its stream.
+// TestRecordLoss checks that a lost connection counts against a body only if the engine received
+// the request and did not start its stream.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
 	b.Begin(limit.NewMemory(1 << 20))

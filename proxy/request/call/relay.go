@@ -18,7 +18,7 @@ import (
 )
 
 // relay writes the body of a committed answer. It reads from the engine and writes to the client on
-// one goroutine, so a slow client slows down the reads from its engine.
+// one goroutine, so a slow client also slows down the reads from the engine.
 //
 // A stream on a plain connection leaves fasthttp (hijackedStream). Otherwise fasthttp calls WriteTo
 // on the connection's goroutine after the handler has returned. In both cases fasthttp calls Close.
@@ -27,28 +27,28 @@ import (
 type relay struct {
 	call *Call
 	form answerForm
-	out  *[]byte      // chunkRoom bytes, and then bytes for the client; nil while the relay waits
+	out  *[]byte      // chunkRoom bytes followed by bytes for the client; nil while the relay waits
 	now  instant.Time // when the bytes in out were read
 	done bool
-	cut  bool // whether the answer is incomplete and its format cannot express errors
+	cut  bool // whether the answer is incomplete and its format cannot contain errors
 
-	stream  endpoint.Stream  // for formStream
-	step    func() bool      // for a stream that stays in the poller; may be nil
-	pulled  pulled           // what step has pulled and run must continue with
-	silence time.Duration    // silence before the stream gets a keep-alive; 0: it gets none
-	shown   instant.Time     // when the client last received something; silence counts from here
-	passOn  *endpoint.PassOn // for formPassedOn
-	unary   unary            // for formWhitespace
+	stream  endpoint.Stream  // used by formStream
+	step    func() bool      // called for a stream that stays in the poller; may be nil
+	pulled  pulled           // what step has pulled and run must process
+	silence time.Duration    // silence before the stream gets a keep-alive; 0 means no keep-alives
+	shown   instant.Time     // when the client last received bytes; the silence starts here
+	passOn  *endpoint.PassOn // used by formPassedOn
+	unary   unary            // used by formWhitespace
 }
 
-// pulled is the result of a pull, whose bytes are in the relay's out.
+// pulled is the result of a pull. Its bytes are in relay.out.
 type pulled struct {
 	is   bool
 	done bool
 	err  error
 }
 
-// atOnce is a time until which to wait that has passed.
+// atOnce is a deadline that has already passed, so a pull does not wait.
 const atOnce instant.Time = 1
 
 // answerForm is the kind of answer that a relay writes.
@@ -57,14 +57,13 @@ type answerForm uint8
 const (
 	formStream     answerForm = iota
 	formPassedOn              // a large answer that is relayed while it arrives
-	formWhitespace            // white space until the whole answer has arrived
-	formWhole                 // a whole answer
+	formWhitespace            // white space until the complete answer has arrived
+	formWhole                 // a complete answer
 )
 
 // chunkWriter writes a relay's bytes to the client. write skips the first chunkRoom bytes of out
-// and sends the others. last marks the end of the stream, also after an
-// error event. write returns how many bytes
-// were accepted, and may change the buffer.
+// and sends the remaining bytes. last marks the end of the stream, including the end after an error
+// event. write returns how many bytes it accepted, and may change the buffer.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
@@ -96,7 +95,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
-		err = failure.ErrPanicked // closes the connection, so that the answer does not look complete
+		err = failure.ErrPanicked // closes the connection, so the answer does not look complete
 	})
 	c.shared.Guard.Point("relay.run")
 	if len(c.participants) > 0 {
@@ -142,12 +141,12 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp close the connection without the last chunk, which shows that the
-// body is incomplete.
+// errBrokenOff makes fasthttp close the connection without the last chunk, so the client can detect
+// that the body is incomplete.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill produces the next bytes for the client: an answer of the engine, a keep-alive if the engine
-// is silent, or an error.
+// fill produces the next bytes for the client: part of the engine's answer, a keep-alive if the
+// engine is silent, or an error.
 func (r *relay) fill() {
 	switch r.form {
 	case formWhitespace:
@@ -157,7 +156,7 @@ func (r *relay) fill() {
 	case formStream:
 		r.fillStream()
 		return
-	case formWhole: // run has nothing more to read
+	case formWhole: // run has nothing left to read
 	}
 	r.now = instant.Now()
 }
@@ -186,7 +185,7 @@ func (r *relay) fillStream() {
 	}
 	done, err := r.pulled.done, r.pulled.err
 	r.pulled = pulled{}
-	r.done = done && err == nil // after a failure another engine may continue
+	r.done = done && err == nil // after a failure, another engine may continue
 	progress := c.attempt.Reply.Progress()
 	if c.record.TTFT == 0 {
 		c.noteFirst(&progress, progress.ReadAt().Std())
@@ -218,13 +217,13 @@ func (r *relay) patience() instant.Time {
 	return 0
 }
 
-// pull pulls the next events into out.
 func (r *relay) pull(until instant.Time) {
 	out, done, err := r.call.attempt.Pull(*r.out, until, r.stream)
 	*r.out, r.pulled = out, pulled{true, done, err}
 }
 
-// noteEvents records the events that have arrived, and reports whether now is when they arrived.
+// noteEvents records the events that have arrived, and reports whether they arrived at the time
+// now.
 func (r *relay) noteEvents() bool {
 	c, progress := r.call, r.call.attempt.Reply.Progress()
 	c.meter.Note(progress.Events, progress.ReadAt())
@@ -247,8 +246,9 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has received part of the current engine's answer. It returns
-// false while an engine that continues another engine's answer has not sent anything yet.
+// showsPart reports whether the client has received part of the current engine's answer. If the
+// current engine continues another engine's answer, showsPart returns false until the current
+// engine has sent something.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
@@ -258,9 +258,9 @@ func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed handles the failure of an attempt: another engine gives or continues the answer, or the
-// answer ends. If the client has received only keep-alives, the same retries are allowed as before
-// the headers were sent.
+// failed handles the failure of an attempt. Either another engine gives or continues the answer, or
+// the answer ends. If the client has received only keep-alives, the call may be retried as if the
+// headers had not been sent.
 func (r *relay) failed(err error) {
 	c := r.call
 	f := c.attempt.FailureOf(err)
@@ -277,7 +277,7 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 		c.keepalive(r.stream, r.out)
 		return
 	}
-	c.setPhase(&phaseStreaming) // the call may have waited for a slot
+	c.setPhase(&phaseStreaming) // the call may have been waiting for a slot
 	if at == complete {
 		if *r.out, r.done = (resumer{c}).finish(*r.out); r.done {
 			c.failAttempt(f, time.Now())
@@ -294,14 +294,14 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 	if r.form == formStream && r.stream.Started() {
 		return
 	}
-	c.record.TTFT = 0 // the client has received nothing of the new answer
+	c.record.TTFT = 0 // the client has received nothing of the new answer yet
 	if r.form == formStream {
 		r.stream.NextEngine()
 	}
 }
 
-// broken ends the answer with an error in the stream. If the client has disconnected, no error is
-// sent.
+// broken ends the answer with an error in the stream. If the client has disconnected, it sends no
+// error.
 func (r *relay) broken(f *failure.Failure) {
 	c := r.call
 	r.noteUsage()
@@ -324,8 +324,8 @@ func (r *relay) broken(f *failure.Failure) {
 	r.done = true
 }
 
-// noteUsage records the token usage that the answer contains. For a whole answer, unary.translate
-// has already recorded it.
+// noteUsage records the token usage that the answer contains. If the answer is not streamed,
+// unary.translate has already recorded it.
 func (r *relay) noteUsage() {
 	switch r.form {
 	case formPassedOn:
@@ -336,7 +336,7 @@ func (r *relay) noteUsage() {
 	}
 }
 
-// complete ends the attempt. A slow client then no longer occupies the engine.
+// complete ends the attempt. From then on, a slow client does not occupy the engine.
 func (r *relay) complete() {
 	c := r.call
 	if c.record.Outcome != "" {
@@ -389,7 +389,7 @@ func (r *relay) Close() error {
 func (r *relay) recycleOut() {
 	if r.out != nil {
 		attempt.Recycle(r.out)
-		if r.call != nil { // if call is nil, the call has already been finished
+		if r.call != nil { // call is nil if the call has already been finished
 			r.call.memory.Free(attempt.PartOut)
 		}
 	}
@@ -413,7 +413,7 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 }
 
 // commitStream commits a stream that starts with the bytes in out. After that, every failure is
-// reported in the stream. Another engine may still answer, unless the stream already contains part
+// reported in the stream. Another engine may still answer unless the stream already contains part
 // of the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
@@ -437,11 +437,11 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	commit(r, stream.MediaType())
 }
 
-// This header makes nginx relay a stream without buffering. The name is in fasthttp's canonical
-// form.
+// The header X-Accel-Buffering makes nginx relay a stream without buffering. Its name is in
+// fasthttp's canonical form.
 var headerAccelBuffering, noBuffering = []byte("X-Accel-Buffering"), []byte("no")
 
-// commit passes an incomplete answer to hijack or to fasthttp.
+// commit passes an answer that is still incomplete to hijack or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
 	answer{c}.commit(mediaType)

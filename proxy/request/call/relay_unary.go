@@ -9,9 +9,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Two kinds of whole answers are relayed before they are complete: large answers that need no
-// translation, and slow answers. Without white space, a client or a load balancer would time out
-// while it waits for a slow answer.
+// Two kinds of answers that are not streams are relayed before they are complete: large answers
+// that need no translation, and slow answers. Without white space, a client or a load balancer
+// would time out while waiting for a slow answer.
 
 // whitespace is sent before a slow answer, because JSON may start with white space.
 const whitespace = ' '
@@ -29,7 +29,7 @@ func commitWhitespace(u unary) {
 func (r *relay) fillPassedOn() {
 	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
 	*r.out, r.done = out, done
-	if c := r.call; c.body.Held() { // the answer has started as white space
+	if c := r.call; c.body.Held() { // the answer has started with white space
 		c.clearPoison()
 		c.releaseRequest()
 	}
@@ -54,7 +54,8 @@ func (r *relay) fillWhitespace() {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
 		c.noteCounted()
-		c.endAttempt(upstreams.OutcomeOK) // a slow client must not occupy the engine
+		// The attempt ends here, so that a slow client does not occupy the engine.
+		c.endAttempt(upstreams.OutcomeOK)
 		c.clearPoison()
 		c.releaseRequest()
 		r.out, r.done = out, true

@@ -10,12 +10,12 @@ import (
 	"penstock/upstreams"
 )
 
-// resumer lets another engine continue a stream that has lost its engine. A resume does not use the
-// retry budget, because when an engine is lost, all its streams are lost at the same time.
+// resumer lets another engine continue a stream whose engine was lost. A resume does not use the
+// retry budget, because all streams of an engine are lost at the same time.
 type resumer struct{ call *Call }
 
-// keeping wraps the codec of a stream that may be resumed, in order to record its events. If the
-// stream cannot be resumed, it returns codec unchanged.
+// keeping wraps the codec of a stream that may be resumed, so that the stream's events are
+// recorded. If the stream cannot be resumed, it returns codec unchanged.
 func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -27,9 +27,9 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream can still be resumed. If memory is short, able releases the record
-// of the stream, which then cannot be resumed. As long as able returns true, the request must not be
-// released.
+// able reports whether the stream can still be resumed. If memory is short, able releases the
+// record of the stream, which then cannot be resumed. As long as able returns true, the request
+// must not be released.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -64,7 +64,7 @@ func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	return to
 }
 
-// leaveEvery is how often a stream on a drained engine looks for a slot at another engine.
+// leaveEvery is how often a stream on a drained engine tries to acquire a slot at another engine.
 const leaveEvery = time.Second
 
 // leaves reports whether the stream leaves its engine because the engine's drain time has passed.
@@ -86,12 +86,11 @@ func (r resumer) leaves() bool {
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
 // complete reports whether the client has received as many tokens as the request allows. In that
-// case, the lost engine had only to end the stream.
+// case, the lost engine only had to end the stream.
 func (r resumer) complete() bool {
 	return r.call.request.Chat().Tokens.Left(r.call.tries.kept.Tokens()) == 0
 }
 
-// finish ends a complete stream on behalf of its lost engine.
 func (r resumer) finish(dst []byte) (out []byte, ok bool) {
 	kept := r.call.tries.kept
 	out, err := kept.Append(dst, fullLength)

@@ -34,15 +34,16 @@ func (l loop) noteArm(target *routing.Target) {
 	}
 }
 
-// noteOwnArm records the arm of a call that was not sent to any upstream, so that its refusal
-// counts for this arm.
+// noteOwnArm records the arm of a call that was not sent to any upstream, so that the refusal of
+// the call counts for that arm.
 func (l loop) noteOwnArm() {
 	if r := &l.call.record; l.call.attempts() == 0 && l.compared() {
 		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, picker(l).arms(), picker(l).tiers()), observe.NoArm)
 	}
 }
 
-// compared reports whether calls are counted by arm, because the model has arms or a shadow.
+// compared reports whether the model's calls are counted by arm, which requires that the model has
+// arms or a shadow.
 func (l loop) compared() bool {
 	m := l.call.config.model
 	return m.Shadow != nil || routing.SharesCalls(m.Route)
@@ -83,7 +84,8 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 		err = a.Send(sending, to.Stream, a.Sends() > l.call.tries.sends.Changes+l.call.tries.sends.Longer)
 	}
 	if err == nil {
-		l.call.record.Stream = l.call.request.Streams() // the last field of a form may have requested a stream
+		// The last field of the form may be the one that requests a stream.
+		l.call.record.Stream = l.call.request.Streams()
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve sends the call to engines until there are bytes for the client. It returns nil after it has
-// passed the answer to fasthttp, as a whole or as a relay.
+// serve sends the call to engines until there are bytes for the client. It returns nil once it has
+// passed the answer to fasthttp, either complete or as a relay.
 func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
@@ -31,8 +31,8 @@ func (c *Call) serve() *failure.Failure {
 	return f
 }
 
-// handOver waits for an answer and passes it to fasthttp. If the attempt fails, it returns the
-// failure.
+// handOver waits for an answer and passes it to fasthttp. If the attempt fails, handOver returns
+// the failure.
 func (c *Call) handOver() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()

@@ -25,7 +25,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services are shared by all calls, and give a call its only access to the edge.
+// Services are shared by all calls, which access the rest of the edge only through them.
 type Services struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -35,23 +35,23 @@ type Services struct {
 	Replies  *limit.Memory
 	Retries  *limit.Retries
 	Poison   *poison.Requests
-	Features []participant.Feature // what takes part in calls; see package participant
+	Features []participant.Feature // features that may take part in calls; see package participant
 	Hooks    *hook.Client
 	Calls    *observe.Calls
-	Tracer   *observe.Tracer // nil: tracing is off
+	Tracer   *observe.Tracer // nil if tracing is off
 	Counters Counters
 
-	// ServeNext serves the next requests on a connection whose stream had left fasthttp. It closes
-	// the connection at the end.
+	// ServeNext serves the next requests on a connection after its stream, which had left fasthttp.
+	// It closes the connection at the end.
 	ServeNext func(net.Conn) error
 
 	formats    endpoint.Formats
 	refusals   refusals
 	used       features
-	saltWarned sync.Map // engine profiles without salts that were warned about
+	saltWarned sync.Map // engine profiles without salts for which a warning was logged
 }
 
-// Counters count events that are not in the records of calls.
+// Counters counts events that the call records do not cover.
 type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter
@@ -92,16 +92,15 @@ func NewCounters(set *metrics.Set) Counters {
 	}
 }
 
-// NewShadows returns the feature that copies calls to other models' engines. It shares with the calls
-// what is known about engines.
+// NewShadows returns the feature that copies calls to the engines of other models. The shadows and
+// the calls share what is known about engines.
 func (s *Services) NewShadows() *shadow.Shadows {
 	return shadow.New(shadow.Options{
 		Guard: s.Guard, Replies: s.Replies, Calls: s.Calls, Formats: &s.formats, Changes: &s.refusals, Salt: s.salt,
 	})
 }
 
-// Forget drops what the services remember about engines' profiles, because a reload may change
-// them.
+// Forget drops the cached properties of engine profiles, because a reload may change the profiles.
 func (s *Services) Forget() {
 	s.formats.Forget()
 	s.saltWarned.Clear()
@@ -117,12 +116,14 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 }
 
 // An engine that has processed a prompt answers the next prompt with the same prefix faster, and
-// reports cached_tokens. A client can therefore guess a prefix and test whether another client has
-// sent it. If a model's prompt_cache is per_key, each key or cache group has a separate cache. The
-// edge then sends the engine a salt, and prefix affinity separates the prompts of different owners.
+// reports the reused tokens as cached_tokens. A client can therefore guess a prefix and test
+// whether another client has sent that prefix. If a model's prompt_cache is per_key, each key or
+// cache group has a separate cache. The edge then sends a salt to the engine, and prefix affinity
+// separates the prompts of different owners.
 
-// salt returns the salt that keeps an owner's prompts apart at an engine. For an engine that does
-// not support salts, it returns a salt without a member name and logs a warning once.
+// salt returns the salt that separates an owner's prompts from those of other owners at an engine.
+// If the engine does not support salts, salt returns one without a member name and logs a warning
+// once.
 func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
 	if owner == "" {
 		return chat.Salt{}

@@ -7,10 +7,10 @@ import (
 )
 
 // sessionHeader returns a hash of the session in the request headers, or 0 if the headers contain
-// none. If there is more than one session header, the narrowest session counts. From the narrowest
-// to the widest, the headers are those of Claude Code, of Codex (the new and the old spelling, and
-// the thread), of opencode, and of other agents and proxies. The headers are read in one pass,
-// because a look-up for each name would cost more than the pick.
+// none. If the request has more than one session header, the narrowest session counts. From the
+// narrowest session to the widest, the headers are those of Claude Code, Codex (new spelling, old
+// spelling, thread), opencode, and other agents and proxies. The headers are read in one pass,
+// because a lookup of each name would cost more than the pick.
 func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8

@@ -24,13 +24,13 @@ var perToken = []string{
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
 }
 
-// writes lists the methods of atomics, locks and counters that write a shared word.
+// writes lists the methods of atomics, locks and counters that write shared memory.
 var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWordPerToken checks that the code that runs for each token does not write a word that
-// streams on other cores write. A shared counter would cost every stream a cache miss for each
+// TestNoSharedWordPerToken checks that the code that runs for each token does not write memory that
+// streams on other cores also write. A shared counter would cost every stream a cache miss for each
 // token. A Meter is permitted, because it writes shared words only after sixteen events.
 func TestNoSharedWordPerToken(t *testing.T) {
 	missing := map[string]bool{}
@@ -70,8 +70,8 @@ func TestNoSharedWordPerToken(t *testing.T) {
 	}
 }
 
-// sharedWrites returns the calls that write shared words. It skips an Add whose result is used,
-// because that is a method of time.Time.
+// sharedWrites returns the calls that write shared memory words. It skips an Add whose result is
+// used, because that Add is a method of time.Time.
 func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	alone := map[ast.Expr]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {

@@ -12,18 +12,19 @@ import (
 )
 
 // hijackedStream is a committed stream on a plain connection that has left fasthttp. It writes the
-// headers and the chunks itself. After a successful stream, the connection returns to fasthttp for
-// the next request. Like any open connection, a running stream delays a drain.
+// headers and the chunks without fasthttp. After a successful stream, fasthttp serves the next
+// request on the connection. Like any open connection, a running stream delays the drain of the
+// edge.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
-	head []byte // the answer's head; goes out with the first chunk
-	rest []byte // bytes that tryWrite could not write; they go out before the next chunk
-	keep bool   // the client may send another request on this connection
+	head []byte // response headers, written with the first chunk
+	rest []byte // bytes that Conn.TryWrite could not write; sent before the next chunk
+	keep bool   // whether the client may send another request on this connection
 }
 
-// chunkRoom is the space before a relay's bytes for the size line of a chunk: up to 8 digits, CR
-// and LF.
+// chunkRoom is the space before a relay's bytes that is reserved for the size line of a chunk: up
+// to 8 digits, CR and LF.
 const chunkRoom = 10
 
 const (
@@ -31,13 +32,13 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// hijack makes a stream leave fasthttp after the handler has returned. It returns false if the
-// stream cannot leave:
+// hijack moves a stream out of fasthttp after the handler has returned. It returns false if the
+// stream must stay:
 //
-//   - Under TLS, because fasthttp closes the TLS connection at the end of a hijack.
-//   - If part of a form has not been read yet.
+//   - The connection uses TLS, and fasthttp would close it at the end of a hijack.
+//   - Part of a form has not been read yet.
 //
-// A stream over HTTP/1.0 always leaves, because fasthttp cannot write it.
+// A stream over HTTP/1.0 always leaves fasthttp, because fasthttp cannot write it.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx
@@ -61,7 +62,8 @@ const headRoom = 1 << 10
 
 // takeConn receives the connection after the handler has returned. If fasthttp's reader has
 // buffered bytes of the next request, takeConn puts them back into the connection. fasthttp then
-// releases its memory and calls Close, which starts the stream instead of closing the connection.
+// releases its memory and calls Close. This call starts the stream and does not close the
+// connection.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.client.ctx
@@ -103,7 +105,8 @@ func (t *hijackedStream) serve() {
 		return
 	}
 	conn.Resume(shared.Current().Config.Timeouts.ClientIdle.D())
-	_ = shared.ServeNext(conn) // closes the connection; its errors have been answered
+	// ServeNext closes the connection. Its errors have already been reported to the client.
+	_ = shared.ServeNext(conn)
 }
 
 // write sends the headers, the chunk and the last chunk in one write.
@@ -125,8 +128,8 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// frame returns the bytes for the client: the head if it has not been sent yet, the chunk in out,
-// and the last chunk if last is set. before is the number of bytes before the chunk's payload.
+// frame returns the bytes for the client: the headers if they have not been sent yet, the chunk in
+// out, and the last chunk if last is set. before is the number of bytes before the chunk's payload.
 func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
@@ -137,7 +140,7 @@ func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 	if last {
 		b = append(b, lastChunk...)
 	}
-	*out = b // append may have reallocated it
+	*out = b // append may have reallocated the buffer
 	b = b[start:]
 	before = chunkRoom - start + len(t.head)
 	if len(t.head) > 0 {
@@ -147,10 +150,9 @@ func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 	return b, before
 }
 
-// pass is the step of a stream that stays in the poller: it translates the events that have just
-// arrived and writes them to the client. Whatever it does not do is left to run: it returns false
-// before the first event has been noted, at the end, after an error, and if the client's socket is
-// full.
+// pass is the step of a stream that stays in the poller. It translates newly arrived events and
+// writes them to the client. It returns false if run must continue: before the first event has been
+// recorded, at the end, after an error, or if the client's socket is full.
 func (t *hijackedStream) pass() bool {
 	c := t.call
 	if c.record.TTFT == 0 || c.body.Held() {
@@ -182,8 +184,8 @@ func (t *hijackedStream) pass() bool {
 	return true
 }
 
-// sizeLine writes the size line of a chunk of n bytes to the end of room, and returns the offset of
-// the line.
+// sizeLine writes the size line of a chunk with n bytes to the end of room, and returns the offset
+// of the line.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

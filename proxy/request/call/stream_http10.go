@@ -10,15 +10,15 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// http10Stream is a committed stream to an HTTP/1.0 client, such as nginx with proxy_pass and
-// without proxy_http_version. HTTP/1.0 has no chunks: the body ends when the connection closes (RFC
-// 9112, 6.3). A client therefore cannot distinguish a failure from the end, and a failed stream
-// ends with an error event of its dialect. If a stream of the dialect cannot contain errors, the
-// connection is reset.
+// http10Stream is a committed stream to an HTTP/1.0 client. nginx is such a client if proxy_pass is
+// used without proxy_http_version. HTTP/1.0 has no chunks. The body ends when the connection closes
+// (RFC 9112, 6.3). A client therefore cannot distinguish a failure from the end of the stream, so a
+// failed stream ends with an error event in the client's dialect. If the format of the stream
+// cannot contain errors, the connection is reset.
 //
-// fasthttp writes chunks whatever the client's HTTP version is, so the edge hijacks the connection
-// and writes the stream itself. Until takeConn returns, fasthttp keeps the connection open and the
-// unread part of a form available.
+// fasthttp always writes chunks, even to HTTP/1.0 clients, so the edge hijacks the connection and
+// writes the stream itself. Until takeConn returns, fasthttp keeps the connection open and lets the
+// edge read the remaining bytes of a form.
 type http10Stream struct {
 	relay
 	conn net.Conn
@@ -39,12 +39,12 @@ func (s *http10Stream) takeConn(net.Conn) {
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		listen.Reset(s.conn)
 		if s.call != nil {
-			defer s.relay.Close() //nolint:errcheck // it has none to give
+			defer s.relay.Close() //nolint:errcheck // it never returns an error
 			s.call.fail(failure.Internal(failure.ErrPanicked))
 		}
 	})
 	c.shared.Guard.Point("stream.http10")
-	if c.ep.Form { // fasthttp has cleared the deadline, and the form may not have arrived completely
+	if c.ep.Form { // fasthttp has cleared the deadline, but the form may still be arriving
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
 	h := &c.client.ctx.Response.Header

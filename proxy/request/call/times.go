@@ -17,8 +17,8 @@ func (t *times) askAgain(now time.Time) {
 
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
 
-// ended returns when the call ended. If endAt is set, it does not read the clock again, because
-// reading the clock costs as much as a small step of a call.
+// ended returns when the call ended. If endAt is set, ended does not read the clock, because that
+// costs as much as a small step of a call.
 func (t *times) ended() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()

@@ -8,15 +8,15 @@ import (
 type tokens struct {
 	prompt      int
 	output      int
-	counted     int // prompt length that an engine reported when it refused the prompt; 0: unknown
-	promptBytes int // length of a prompt that contains only text, otherwise 0
+	counted     int // prompt length reported by an engine that rejected the prompt; 0 if unknown
+	promptBytes int // length of the prompt if it contains only text; otherwise 0
 	usage       translate.Usage
 }
 
-// estimate estimates the token counts that the engine has not reported. If the client disconnects
-// after the call was sent to an engine, it is charged for the prompt, which the engine has read. If
-// the answer is not streamed, the client is charged for the expected answer as well, because the
-// edge does not see its tokens one by one.
+// estimate estimates the token counts that the engine did not report. If the client disconnects
+// after the call was sent to an engine, the client is charged for the prompt, which the engine has
+// read. If the answer is not streamed, the client is also charged for the expected answer, because
+// the edge cannot see how many tokens were generated.
 func (t *tokens) estimate(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {

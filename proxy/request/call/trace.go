@@ -9,9 +9,9 @@ import (
 )
 
 type trace struct {
-	span   *observe.CallSpan
-	parent []byte // the client's traceparent; see keep
-	vendor []byte // the client's tracestate; see keep
+	span   *observe.CallSpan // nil if tracing is off
+	parent []byte            // the client's traceparent; see keep
+	vendor []byte            // the client's tracestate; see keep
 }
 
 // keep copies the client's trace context, because the request headers may be released before the
@@ -23,8 +23,9 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C traceparent for an engine. It is the traceparent of the call's span or,
-// if tracing is off, the client's. If the client's traceparent is malformed, context returns nil.
+// context returns the W3C traceparent for an engine. It is the traceparent of the call's span. If
+// tracing is off, it is the client's traceparent. If the client's traceparent is malformed, context
+// returns nil.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -36,8 +37,8 @@ func (t *trace) context(cl *client) []byte {
 }
 
 // state returns the client's tracestate for an engine, or nil if the traceparent is not valid.
-// Spans do not contain the tracestate, because a trace collector would store text that the client
-// controls.
+// Spans do not contain the tracestate, because the trace collector would then store text that the
+// client controls.
 func (t *trace) state(cl *client) []byte {
 	if cl.ctx == nil {
 		return t.vendor
@@ -51,7 +52,7 @@ func (t *trace) state(cl *client) []byte {
 		return nil
 	case 1:
 		return tracestateOf(lines[0])
-	default: // more than one header forms a single list
+	default: // multiple headers form a single list
 		return tracestateOf(bytes.Join(lines, []byte(",")))
 	}
 }
@@ -81,7 +82,8 @@ func clientTraceparent(h *fasthttp.RequestHeader) []byte {
 }
 
 // traceparentOf returns the W3C traceparent for engines. If b is malformed, it returns nil. Later
-// versions are parsed as version 00. Version ff is invalid (Trace Context, 3.2.2.1 and 4.3).
+// versions are parsed as if they were version 00. Version ff is invalid (Trace Context, 3.2.2.1 and
+// 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {

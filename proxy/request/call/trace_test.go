@@ -11,7 +11,7 @@ func TestTraceparentOf(t *testing.T) {
 	const members = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for given, want := range map[string]string{
 		"00" + members:                 "00" + members,
-		"01" + members:                 "00" + members, // newer versions begin with the same fields
+		"01" + members:                 "00" + members, // later versions begin with the same fields
 		"cc" + members + "-what-comes": "00" + members,
 		"ff" + members:                 "",
 		"00" + members + "-more":       "",

@@ -16,38 +16,41 @@ import (
 
 type tries struct {
 	pool     upstreams.Pool
-	rank     int // index of the call's class; 0: the first class
+	rank     int // index of the call's class; 0 is the first class
 	needs    upstreams.Features
 	excluded []upstreams.ID
 	talk     conversation
-	why      *why // why the engine was picked; nil: not recorded
+	why      *why // why the engine was picked; nil if that is not recorded
 	upstream *upstreams.Upstream
-	sends    retry.Sends // how often each retry step has sent the call
+	sends    retry.Sends // number of times that each retry step has sent the call
 	targets  int
-	doubted  bool             // whether another engine was tried because a refusal was doubtful
-	refused  endpoint.Refused // changes of the request that no engine has accepted yet
-	next     place
-	kept     *resume.Stream // record of the stream for resuming it; nil: it cannot be resumed
-	lookedAt time.Time      // when a call on a drained engine last looked for a slot at another engine
-	counts   int            // number of requests for a token count
-	overflow bool           // whether the call has waited for a slot in vain
+	// Whether the call was sent to another engine because a refusal was doubtful.
+	doubted bool
+	refused endpoint.Refused // request changes that no engine has accepted yet
+	next    place
+	// record for resuming the stream; nil if the stream cannot be resumed
+	kept *resume.Stream
+	// when a call on a drained engine last tried to acquire a slot at another engine
+	lookedAt time.Time
+	counts   int  // number of requests for token counts
+	overflow bool // whether the call waited for a slot but did not get one
 	fallback []string
 	fellBack bool
-	turn     turns.Turn // the key's turn; zero if keys do not take turns
-	wait     *slotWait
-	failure  *failure.Failure
+	turn     turns.Turn       // the key's turn; the zero value if keys do not take turns
+	wait     *slotWait        // nil if the call is not waiting
+	failure  *failure.Failure // failure of the first failed attempt, or nil
 }
 
-// conversation is the information by which routing recognizes the conversation of a call.
+// conversation contains the properties by which routing recognizes the conversation of a call.
 type conversation struct {
 	prefix  []uint64
-	text    int
-	number  uint64 // number that selects the arms; 0: not computed yet
+	text    int    // number of prompt bytes that prefix covers
+	number  uint64 // selects the arms; 0 if not computed yet
 	session chat.Session
 	asked   bool
 }
 
-// why is reused with the pooled call, so recording allocates nothing.
+// why is reused with the pooled call, so recording it allocates nothing.
 type why struct {
 	pick   routing.Why
 	choice observe.Choice
@@ -75,9 +78,9 @@ func (t *tries) begin(u *upstreams.Upstream) {
 
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
-// place is a slot at an engine that has not received the call yet.
+// place is a slot at an engine to which the call has not been sent yet.
 type place struct {
-	lease  *upstreams.Lease
+	lease  *upstreams.Lease // nil if there is none
 	target *routing.Target
 	turn   turns.Turn
 }
@@ -88,13 +91,13 @@ func (t *tries) takeNext() (p place) {
 }
 
 // takeTurn replaces the turn at the previous engine with the turn at the next engine. It books no
-// tokens at the previous engine: either that engine has served none, or they are counted together
-// with the next engine's.
+// tokens at the previous engine. Either that engine generated no tokens, or they are counted
+// together with the tokens of the next engine.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next
 }
 
-// goesOn reports whether the client has received part of an answer, which the next engine must
+// goesOn reports whether the client has received part of an answer that the next engine must
 // continue.
 func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

@@ -17,12 +17,13 @@ import (
 
 type unary struct {
 	call  *Call
-	codec endpoint.Unary // nil until the response headers have arrived
+	codec endpoint.Unary // nil until the response headers arrive
 }
 
-// try reads the engine's whole response and answers with it. If the engine can cancel only streams,
-// it was asked for a stream, from which the response is first assembled. A relay writes an answer
-// that takes longer than stream.whole_keepalive, and a large answer that needs no translation.
+// try reads the engine's complete response and answers with it. If the engine can cancel only
+// streams, the request to the engine asked for a stream, and try assembles the response from the
+// stream. A relay writes the answer if it takes longer than stream.whole_keepalive, or if it is
+// large and needs no translation.
 func (u *unary) try() *failure.Failure {
 	c := u.call
 	out, err := u.await(u.firstWhitespace())
@@ -58,9 +59,9 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace returns when to send the first white space if the answer is not yet complete. The
-// time is relative to the start of the call, like the timeouts of load balancers. It is zero if no
-// white space may be sent: white space would change audio and text, and HTTP/1.0 has no chunks.
+// firstWhitespace returns when the first white space is sent if the answer is not complete by then.
+// The time counts from the start of the call, like the timeouts of load balancers. It is zero if no
+// white space may be sent. White space would change audio and text, and HTTP/1.0 has no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -70,11 +71,11 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await waits for the engine's whole response, at most until the given time. It returns a buffer
-// with chunkRoom bytes followed by the client's answer.
+// await waits until the given time for the engine's complete response. It returns a buffer with
+// chunkRoom bytes followed by the client's answer.
 //
-// After http1.ErrNotYet it may be called again. attempt.ErrLarge means that the response is to be
-// relayed while it arrives. FailureOf converts other errors.
+// After http1.ErrNotYet, await may be called again. attempt.ErrLarge means that the response must
+// be relayed while it arrives. FailureOf converts other errors.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
 	if err := c.attempt.AwaitHead(until); err != nil {
@@ -128,10 +129,10 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 }
 
 // noteUsage records the token usage of an answer. For metrics, it also records markup that the
-// engine should have parsed.
+// engine failed to parse.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
-	if u.Known { // must happen before the slot is freed, so that the right key gets the slot
+	if u.Known { // must happen before the slot is released, so that the right key gets the slot
 		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {
@@ -148,9 +149,9 @@ func (c *Call) noteCounted() {
 	}
 }
 
-// noteOverhead measures the time that the edge itself has used before the first byte of the answer.
-// The time spent waiting for the client's body, for a slot and for engines does not count. Calls
-// with forms are not measured, because a form is sent while it arrives.
+// noteOverhead measures the time that the edge itself needs before the first byte of the answer.
+// Time spent waiting for the client's body, for a slot and for engines does not count. Calls with
+// forms are not measured, because a form is sent while it arrives.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
 		return
@@ -158,7 +159,7 @@ func (c *Call) noteOverhead(now time.Time) {
 	progress := c.attempt.Reply.Progress()
 	heard := progress.ReadAt()
 	if c.record.Stream && !progress.Begun {
-		heard = instant.Of(now) // committed without an event
+		heard = instant.Of(now) // the stream was committed before the first event
 	}
 	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Since(instant.Of(c.times.asked))
 	c.record.Overhead = now.Sub(c.record.Start) - waited

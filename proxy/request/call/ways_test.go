@@ -18,8 +18,8 @@ func only(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
-// TestQueue checks calls that wait for the only slot. They get the slot, time out, or find the
-// queue full.
+// TestQueue checks calls that need the only slot. They get the slot, time out, or find the queue
+// full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
 	slow := calltest.After(20*time.Second, calltest.Say("done"))
@@ -27,7 +27,7 @@ func TestQueue(t *testing.T) {
 		name, more string
 		answer     http.HandlerFunc
 		body       string
-		status     []int // statuses of three calls, one second apart
+		status     []int // statuses of three calls that start one second apart
 		took       []time.Duration
 	}{
 		{"no queue", "", slow, chat(""), []int{200, 429, 429}, []time.Duration{20 * time.Second, 0, 0}},
@@ -86,7 +86,7 @@ models:
 	}
 }
 
-// TestTiers checks that a later tier answers the calls for which the first tier has no slot.
+// TestTiers checks that a later tier answers a call if the first tier has no free slot.
 func TestTiers(t *testing.T) {
 	const tiers = `
 auth: none
@@ -117,7 +117,7 @@ models:
 	})
 }
 
-// TestResume checks that another engine continues a stream whose engine was lost.
+// TestResume checks that another engine continues a stream after its engine is lost.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two ")), calltest.Say("three"))
@@ -137,15 +137,15 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestChangedRequest checks that a refused request is changed, sent again and then accepted by the
-// engine.
+// TestChangedRequest checks that a rejected request is changed and sent again, and that the engine
+// then accepts it.
 func TestChangedRequest(t *testing.T) {
 	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
 	tests := []struct {
 		name, body string
 		refusal    http.HandlerFunc
 		second     []string // expected parts of the second request
-		without    string   // text that the second request must not contain
+		without    string   // text that must not occur in the second request
 	}{
 		{"limit", chat(`,"max_tokens":1000`), calltest.Refuse(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
 		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.Refuse(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
@@ -172,8 +172,8 @@ func TestChangedRequest(t *testing.T) {
 	}
 }
 
-// TestTooLong checks that the error for a prompt that is too long for every engine is one that
-// makes agents shorten the prompt.
+// TestTooLong checks that if a prompt is too long for every engine, the error makes agents shorten
+// the prompt.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := only(calltest.Refuse(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
@@ -186,7 +186,8 @@ func TestTooLong(t *testing.T) {
 	})
 }
 
-// keyed has two keys with limits. Tests replace HASHA and HASHB with the hashes of the keys.
+// keyed is a configuration with two keys that have limits. Tests replace HASHA and HASHB with the
+// hashes of the keys.
 const keyed = `
 keys:
   - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
@@ -198,8 +199,7 @@ models:
   - {id: other, deployments: [{upstream: a}]}
 `
 
-// TestKeys checks which models and limits apply to each key, and the text of each refusal in each
-// dialect.
+// TestKeys checks which models and limits apply to each key, and the error text in each dialect.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
@@ -235,8 +235,8 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// TestOtherKinds checks embeddings, rerank, speech and transcription, and large answers that are
-// relayed.
+// TestOtherKinds checks embeddings, rerank, speech and transcription calls, including large answers
+// that are relayed.
 func TestOtherKinds(t *testing.T) {
 	const yaml = `
 auth: none
@@ -297,7 +297,8 @@ models:
 	}
 }
 
-// TestShadow checks that a copy of a call goes to another model, and that its answer is discarded.
+// TestShadow checks that a copy of a call goes to another model, and that the answer to the copy is
+// discarded.
 func TestShadow(t *testing.T) {
 	const yaml = `
 auth: none
@@ -326,8 +327,7 @@ models:
 	})
 }
 
-// TestReload checks that a call that waits for a slot moves to the engines of a newer
-// configuration.
+// TestReload checks that a call waiting for a slot moves to the engines of a newer configuration.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queued = "    queue: {depth: 4, wait: 60s}\n"
@@ -348,7 +348,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestPoison checks that a body that has killed two engines is refused before it reaches a third.
+// TestPoison checks that a request whose body has killed two engines is rejected before it reaches
+// a third engine.
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(calltest.BreakOff, calltest.BreakOff)
@@ -378,7 +379,7 @@ func TestDebugHeaders(t *testing.T) {
 	})
 }
 
-// TestCutShort checks calls that end because of a drain or because the client disconnects.
+// TestCutShort checks calls that are cut short by a drain or by a client that disconnects.
 func TestCutShort(t *testing.T) {
 	endings := []struct {
 		name string

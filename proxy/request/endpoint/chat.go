@@ -23,8 +23,8 @@ var chatCompletions = &Endpoint{
 	},
 }
 
-// ChatCopy returns the codec for a copy of a request that was translated to chat. An engine
-// receives the same bytes for the copy as for the original request.
+// ChatCopy returns the codec for copying a request that was translated from the given dialect to
+// chat. An engine gets the same bytes for the copy as for the original request.
 func ChatCopy(of *Dialect) Request {
 	r := chatCompletions.New().(*chatRequest)
 	r.lowerEffort, r.countsAtStart = of != ChatDialect, of == messagesDialect
@@ -57,7 +57,7 @@ func (r *chatRequest) Decode(in Input) (err error) {
 func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
-	if about.Streamed { // a whole answer keeps the engine's id if it has one
+	if about.Streamed { // without streaming, the answer keeps the engine's id if it has one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage

@@ -13,15 +13,16 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatBase is the common part of the codecs of chat and of the dialects that are translated to
-// chat. It checks the chat request and writes it for an engine.
+// chatBase is the common base of the codecs for chat and for the dialects translated to chat. It
+// checks the chat request and writes it for an engine.
 type chatBase struct {
 	held
-	chat          *chat.Request // nil after Release
-	wantsStream   bool
-	rules         chat.ModelRules // the model's rules, with the context length of its engines
-	lowerEffort   bool            // whether an unsupported reasoning effort is lowered rather than refused
-	countsAtStart bool            // whether the client reads token counts at the start of a stream
+	chat        *chat.Request // nil after Release
+	wantsStream bool
+	rules       chat.ModelRules // the model's rules, including the context length of its engines
+	// Whether an unsupported reasoning effort is lowered rather than rejected.
+	lowerEffort   bool
+	countsAtStart bool // whether the client reads token counts at the start of a stream
 	segments      [][]byte
 	room          []byte
 	answer        chatAnswer
@@ -45,7 +46,8 @@ var textOnly = []string{"text"}
 
 func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
-	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog states
+	// The catalog also describes such a model as text-only.
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() {
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
 		rules = &b.rules
@@ -83,7 +85,7 @@ func (l chatLimit) Context(rules *chat.ModelRules) int {
 func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
 
 // Prefix implements Request. The raw messages of one turn are a byte prefix of the messages of the
-// next turn, so the raw bytes can be hashed.
+// next turn, so routing can hash the raw bytes.
 func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
@@ -103,9 +105,9 @@ func (b *chatBase) AsksStream(p *engine.Profile) bool {
 
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p, format := to.Upstream.Engine(), formatOf(&to)
-	// If every chunk contains usage, every chunk must be parsed completely. A stream that may be
-	// resumed needs usage in every chunk, because the edge must know how many tokens the client has
-	// received.
+	// If every chunk contained usage, the edge would have to parse every chunk completely. A stream
+	// that may be resumed needs usage in every chunk, because the edge must know how many tokens
+	// the client has received.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
@@ -146,25 +148,25 @@ func (b *chatBase) Release() {
 	}
 }
 
-// recycle releases everything except the buffers, which a later request reuses.
+// recycle releases everything except the buffers, which a later request can reuse.
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
-	clear(b.segments[:cap(b.segments)]) // they refer to requests
+	clear(b.segments[:cap(b.segments)]) // the segments refer to requests
 	segments, room, tools := b.segments[:0], b.room[:0], b.answer.tools[:0]
 	*b = chatBase{}
 	b.segments, b.room, b.answer.tools = segments, room, tools
 }
 
-// chatAnswer is the Unary of chat and of the dialects that are translated to chat.
+// chatAnswer is the Unary for chat and for the dialects translated to chat.
 type chatAnswer struct {
 	completion *answer.Completion
 	options    answer.Options
 	offered    translate.Offered
-	tools      []byte // names of the request's tools
+	tools      []byte
 	facts      answer.Facts
 	writer     completionWriter
-	plain      bool // the dialect is chat, so a plain completion does not need a full parse
+	plain      bool // whether the dialect is chat, so that a plain completion needs no full parse
 }
 
 type completionWriter interface {
@@ -174,14 +176,14 @@ type completionWriter interface {
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
-	if r.ToolUse.Offered && len(a.tools) == 0 { // every attempt has the same names
+	if r.ToolUse.Offered && len(a.tools) == 0 { // the names are the same for every attempt
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
 	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
 	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
 }
 
-// Append implements Unary. The codec refers to completion until the codec is recycled.
+// Append implements Unary. The codec refers to completion until Recycle is called.
 func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	if a.plain {
 		var done bool
@@ -200,8 +202,8 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
-// PassesOn implements Unary. A completion cannot be relayed, because the edge changes too much of
-// it.
+// PassesOn implements Unary. A completion cannot be relayed while it arrives, because the edge
+// changes too much of it.
 func (a *chatAnswer) PassesOn(Reply) bool { return false }
 
 func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
@@ -221,7 +223,7 @@ func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspect returns m if m is markup that the engine should have parsed, otherwise 0.
+// suspect returns m if m is markup that the engine should have parsed. Otherwise, it returns 0.
 func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	if m.Suspect(*offered) {
 		return m
@@ -229,7 +231,7 @@ func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	return 0
 }
 
-// dialectEvents is the Stream of a dialect that is implemented in package translate.
+// dialectEvents is the Stream for a dialect implemented in package translate.
 type dialectEvents struct {
 	translate.Stream
 	offered *translate.Offered
@@ -247,8 +249,8 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
-// These maps contain the formats of chat members by their name in an engine profile. If a profile
-// does not name a format, the member is not changed.
+// These maps give the format of a chat member for each format name in an engine profile. If a
+// profile names no format, the member is not changed.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
@@ -261,13 +263,13 @@ var (
 	}
 )
 
-// Formats caches the format of a chat request for each engine profile. Any goroutine may use it.
+// Formats caches the format of chat requests for each engine profile. A Formats may be used by
+// multiple goroutines.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }
 
-// of returns the format for an engine profile. It does not set the members that differ between
-// calls.
+// of returns the format for an engine profile. It leaves out the members that differ between calls.
 func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)
@@ -293,7 +295,7 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	return *t
 }
 
-// Forget clears the cache, because a reload may change profiles.
+// Forget clears the cache, because a reload may change the profiles.
 func (f *Formats) Forget() { f.byProfile.Clear() }
 
 func members(in []engine.Member) []chat.Member {

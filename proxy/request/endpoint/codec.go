@@ -20,8 +20,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Request is the codec of one client's request. It decodes the request, writes it for engines, and
-// returns the codecs of the answer. It belongs to the goroutine of one call.
+// Request is the codec for one client request. It decodes the request, writes it for engines, and
+// creates the codecs for the answer. A Request belongs to the goroutine of one call.
 type Request interface {
 	Decoder
 	Prompt
@@ -37,17 +37,17 @@ type Decoder interface {
 	Decode(in Input) error
 	// Model returns the client's model name.
 	Model() []byte
-	// Streams reports whether the client requested a stream. For a form, the result may change as
-	// long as the form has not been read completely.
+	// Streams reports whether the client requested a stream. For a form, the result may change
+	// until the form has been read completely.
 	Streams() bool
-	// Check applies the rules of the model. Context lengths that engines have reported count only
-	// if they are recent at the time now.
+	// Check applies the model's rules. A context length reported by an engine counts only if it is
+	// still recent at the time now.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
-	// Ended reports whether the client's body was read completely. A form is read while it is sent
-	// to the engine.
+	// Ended reports whether the client's body was read completely. It may return false during an
+	// attempt, because a form is sent to the engine while it is read.
 	Ended() bool
-	// Came returns how many bytes of the client's body Decode and Fill have read. It returns 0 if
-	// the body was read before Decode.
+	// Came returns how many bytes of the client's body have been read by Decode and Fill. It
+	// returns 0 if the body was read before Decode.
 	Came() int64
 }
 
@@ -55,51 +55,52 @@ type Decoder interface {
 type Prompt interface {
 	// Estimate returns the estimated number of tokens in the prompt and in the answer.
 	Estimate(bytesPerToken float64) (prompt, output int)
-	// Limit returns the token limit of the answer.
+	// Limit returns the token limit for the answer.
 	Limit() TokenLimit
-	// Prefix returns the beginning of the prompt, by which a route can find an engine that has
-	// cached it. If the request has no such prompt, Prefix returns nil.
+	// Prefix returns the beginning of the prompt. A route uses it to find an engine that has the
+	// prompt cached. If the request has no such prompt, both results are nil.
 	Prefix() (tools, messages []byte)
 	// Session returns the client's session if the body contains one.
 	Session() chat.Session
-	// Chat returns the chat request. It returns nil if the request is not chat or was released.
+	// Chat returns the chat request. It returns nil if the request is not a chat request or was
+	// released.
 	Chat() *chat.Request
 }
 
 // Outgoing writes a request for engines.
 type Outgoing interface {
-	// AsksStream reports whether an engine with the profile p is asked for a stream.
+	// AsksStream reports whether the request asks an engine with the profile p for a stream.
 	AsksStream(p *engine.Profile) bool
 	// Fill writes the request for an engine.
 	Fill(to Target) (Sending, error)
-	// Spent reports whether the request cannot be sent again, because a part that is not stored was
-	// already sent.
+	// Spent reports whether the request cannot be sent again because bytes that are not stored have
+	// already been sent.
 	Spent() bool
-	// Release releases the request. It cannot be sent afterwards.
+	// Release releases the request. The request cannot be sent afterwards.
 	Release()
 }
 
-// Replies handles the responses of engines.
+// Replies handles engine responses.
 type Replies interface {
-	// Reads decides from the headers how to read a response with status 200. asked is true if the
-	// engine was asked for a stream.
+	// Reads decides, based on the headers, how to read a response with status 200. asked is true if
+	// the request asked the engine for a stream.
 	Reads(reply Reply, asked bool) ReplyForm
-	// AnswersJSON reports whether a whole answer is always JSON, so that white space may precede
-	// it.
+	// AnswersJSON reports whether an answer that is not streamed is always JSON, so that white
+	// space may precede it.
 	AnswersJSON() bool
-	// Unary and Stream return the codec for the answer of one attempt.
+	// Unary and Stream return a codec for the answer of one attempt.
 	Unary(about Answer) Unary
 	Stream(about Answer) Stream
 }
 
-// held implements some methods of Request for requests whose body is read before Decode.
+// held implements methods of Request for requests whose body is read before Decode.
 type held struct{}
 
 func (held) Ended() bool { return true }
 func (held) Spent() bool { return false }
 func (held) Came() int64 { return 0 }
 
-// Input is the input of Decode.
+// Input contains the arguments of Decode.
 type Input struct {
 	Body     *body.Body
 	From     body.Source
@@ -109,12 +110,12 @@ type Input struct {
 	Seal     seal.Box
 }
 
-// Checked is the result of Check.
+// Checked contains the results of Check.
 type Checked struct {
 	Pool     upstreams.Pool
-	PoolName string // "": the request was refused before its pool was known
-	// PromptBytes is the length of a prompt that contains only text, otherwise 0. From this length,
-	// the edge learns how many bytes a token of the model has.
+	PoolName string // empty if the request was rejected before its pool was known
+	// PromptBytes is the length of the prompt if it contains only text, and 0 otherwise. The edge
+	// uses it to learn how many bytes a token of the model has on average.
 	PromptBytes int
 	// Dropped names the parts of the request that were dropped.
 	Dropped []string
@@ -122,13 +123,13 @@ type Checked struct {
 	Unfit []upstreams.ID
 }
 
-// TokenLimit is the token limit of an answer.
+// TokenLimit is the token limit for an answer.
 type TokenLimit interface {
-	// TokenLimit returns the limit for the engine, or -1 if the answer is unlimited.
+	// TokenLimit returns the limit for the engine, or -1 if there is no limit.
 	TokenLimit() int
-	// Fit lowers the limit. A negative limit reverts an earlier Fit.
+	// Fit lowers the limit. If limit is negative, Fit reverts an earlier Fit.
 	Fit(limit int)
-	// Context returns the configured context length for this request, or 0 if it is unknown.
+	// Context returns the context length configured for this request, or 0 if it is unknown.
 	Context(rules *chat.ModelRules) int
 	// Prompt returns the estimated length of the longest prompt in tokens. estimate is the total
 	// for all prompts.
@@ -147,8 +148,8 @@ type Target struct {
 	Refused  Refused
 }
 
-// Refused describes what an engine has refused in requests for a model. The edge changes later
-// requests accordingly before it sends them.
+// Refused describes which parts of requests an engine has rejected for a model. The edge changes
+// these parts in later requests before it sends them.
 type Refused struct {
 	Efforts       chat.EffortSet
 	AdjacentTurns bool
@@ -159,14 +160,14 @@ func (r Refused) And(other Refused) Refused {
 	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent describes the parts of a sent request that the edge can change if an engine refuses them.
+// Sent describes the parts of a sent request that the edge can change if an engine rejects them.
 type Sent struct {
-	Limit         int    // token limit; -1: none
-	Effort        string // reasoning effort; "": none
+	Limit         int    // token limit; -1 means no limit
+	Effort        string // reasoning effort; empty if the request does not set it
 	AdjacentTurns bool
 }
 
-// SentOf describes a request that is sent to a target. The request must not have been released.
+// SentOf describes a request for a target. The request must not have been released.
 func SentOf(p Prompt, to *Target) Sent {
 	sent, c := Sent{Limit: p.Limit().TokenLimit()}, p.Chat()
 	if c == nil {
@@ -178,9 +179,9 @@ func SentOf(p Prompt, to *Target) Sent {
 	return sent
 }
 
-// PriorityOf returns the priority of a call at an engine. It is the rank of the call's class if the
-// upstream is configured to receive priorities. If the model allows clients to send a priority, the
-// client's priority takes precedence.
+// PriorityOf returns the priority that an engine is given for a call. It is the rank of the call's
+// class if the upstream is configured to receive priorities. If the model lets clients set a
+// priority, the client's priority takes precedence.
 func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.Priority(u, rank)
 	if !told {
@@ -199,44 +200,44 @@ type Sending struct {
 // ErrNoPath is the error of Fill for an engine that does not serve the endpoint.
 var ErrNoPath = errors.New("the engine does not have the endpoint")
 
-// Answer describes the call to the codec of the answer.
+// Answer describes the call to the codec for the answer.
 type Answer struct {
 	Model        *config.Model
 	RequestID    []byte
 	Created      time.Time
 	PromptTokens int
 	Streamed     bool
-	Seal         seal.Box // box for the key and the model; used by dialects that seal data
+	Seal         seal.Box // box for the key and the model, used by dialects that seal data
 }
 
 // Reply provides the headers of an engine's response.
 type Reply interface {
 	Header(name string) []byte
-	// Framed reports whether the response marks the end of its body. If it does not, the body ends
-	// when the connection closes.
+	// Framed reports whether the response marks the end of its body. If it does not, the end of the
+	// body is the end of the connection.
 	Framed() bool
 }
 
-// ReplyForm is the kind of a response.
+// ReplyForm is the form of a response.
 type ReplyForm uint8
 
-// The kinds of responses.
+// The forms of responses.
 const (
-	NotHead       ReplyForm = iota // the headers have not arrived
+	NotHead       ReplyForm = iota // the headers have not arrived yet
 	Whole                          // a document that is read completely
 	Events                         // a stream of events
-	Bytes                          // bytes that are relayed while they arrive
+	Bytes                          // bytes that are relayed as they arrive
 	WholeOfStream                  // a document instead of the requested stream
-	BytesOfStream                  // bytes that the edge wraps in events while they arrive
-	Document                       // an answer, an error, or a stream with another Content-Type
-	Complaint                      // a document where none is expected, for example an error
+	BytesOfStream                  // bytes that are wrapped in events as they arrive
+	Document                       // an answer, error or stream whose Content-Type does not match
+	Complaint                      // an unexpected document, for example an error
 	WrongType
 )
 
-// Unary writes the client's answer from an engine's whole response.
+// Unary writes the client's answer from an engine's complete response.
 type Unary interface {
-	// Append appends the answer for a response body. If the engine was asked for a stream, body is
-	// a chat completion.
+	// Append appends the answer for a response body. If the request asked the engine for a stream,
+	// body is the chat completion assembled from the stream.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
 	// PassesOn reports whether a large response may be relayed while it arrives, because the edge
 	// changes hardly any of its bytes. PassOn starts relaying the response.
@@ -246,17 +247,17 @@ type Unary interface {
 	Assembled() *answer.Options
 	MediaType() string
 	Usage() translate.Usage
-	// Markup returns the markup that the engine should have parsed but sent as text, or 0.
+	// Markup returns the markup that the engine sent as text instead of parsing it, or 0.
 	Markup() translate.Markup
 }
 
 // Stream writes the client's events from the engine's events.
 type Stream interface {
 	translate.Stream
-	// Ended records that the framed end of the response has arrived.
+	// Ended records that the response ended as its framing requires.
 	Ended()
-	// AppendBody appends the events for a WholeOfStream response, or for a piece of a BytesOfStream
-	// response.
+	// AppendBody appends the events for a WholeOfStream response or for one piece of a
+	// BytesOfStream response.
 	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
 	MediaType() string
 	// InBand reports whether the stream can contain errors and keep-alives. Binary streams cannot.

@@ -12,7 +12,7 @@ import (
 )
 
 // compact is POST /v1/responses/compact. The model writes a summary of the conversation. The client
-// receives the summary in sealed form, and later sends it instead of the conversation. The call
+// receives the summary in sealed form, and later sends it in place of the conversation. The call
 // counts like any other call.
 var compact = &Endpoint{
 	Path:          "/v1/responses/compact",
@@ -24,7 +24,7 @@ var compact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens. It estimates the number of prompt tokens from
+// inputTokens is POST /v1/responses/input_tokens. It estimates the number of prompt tokens based on
 // earlier counts by the model's engines, because engines cannot count tokens in this dialect.
 var inputTokens = &Endpoint{
 	Path:      "/v1/responses/input_tokens",
@@ -38,8 +38,8 @@ var inputTokens = &Endpoint{
 	}},
 }
 
-// extensionWriter is the writer for endpoints below /v1/responses that are not part of the
-// contract. These endpoints compact a request or count its tokens, and do not stream.
+// extensionWriter is the writer for endpoints below /v1/responses that extend the API. These
+// endpoints compact a request or count its tokens, and do not stream.
 type extensionWriter struct {
 	responsesWriter
 	compacts bool

@@ -8,15 +8,16 @@ import (
 
 // Dialect defines how an endpoint reports errors.
 type Dialect struct {
-	Name string // name in metrics and the log
-	// AnthropicRates adds Anthropic's rate limit headers.
+	Name string // name in metrics and in the log
+	// AnthropicRates is true if responses also contain Anthropic's rate limit headers.
 	AnthropicRates bool
 
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
-	// mapError maps an upstream failure to the statuses of the dialect; nil: unchanged.
+	// mapError maps an upstream failure to a status of the dialect. If nil, the failure is
+	// unchanged.
 	mapError func(e *apierr.Error) *apierr.Error
-	// prompt is the member that an error about a too long prompt names. If prompt is "", mapError
-	// names the member. If mapError is also nil, the member is messages.
+	// prompt is the member named by the error for a prompt that is too long. If prompt is empty,
+	// mapError names the member. If mapError is also nil, the member is messages.
 	prompt string
 }
 
@@ -44,9 +45,9 @@ func withChatErrors(name, prompt string) *Dialect {
 	return &Dialect{Name: name, appendError: chatError, prompt: prompt}
 }
 
-// ChatDialect is also used for errors that belong to no endpoint, such as malformed request headers
-// or an unknown path. The catalog uses ModelsForMessages for Messages clients and ModelsDialect for
-// all other clients.
+// ChatDialect is also used for errors without an endpoint, such as malformed request headers or an
+// unknown path. The catalog uses ModelsForMessages for Messages clients, and ModelsDialect for all
+// other clients.
 var (
 	ChatDialect   = withChatErrors("chat", "")
 	ModelsDialect = withChatErrors("models", "")
@@ -56,11 +57,11 @@ var (
 	}
 )
 
-// responsesDialect has the error format of chat, except in a stream. If an engine's error is about
-// the member messages, the client gets an error about input.
+// responsesDialect has the same error format as chat, except in a stream. If an engine's error
+// refers to the messages member, the client's error refers to input.
 var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
 
-// messagesDialect answers 529 where other dialects answer 502, 503 or 504.
+// messagesDialect responds with 529 where other dialects respond with 502, 503 or 504.
 var messagesDialect = &Dialect{
 	Name: "messages", AnthropicRates: true,
 	appendError: func(dst []byte, e *apierr.Error, requestID string) []byte { return e.AppendMessages(dst, requestID) },

@@ -45,7 +45,7 @@ func TestMessagesError(t *testing.T) {
 		{apierr.HTTPVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
 		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
 		{
-			answer, 400, apierr.TypeInvalidRequest, 0, // agents search for these words
+			answer, 400, apierr.TypeInvalidRequest, 0, // agents search for this text
 			"prompt is too long: 4097 tokens > 4096 maximum; input length and `max_tokens` exceed context limit: 3997 + 100 > 4096, " +
 				"decrease input length or `max_tokens` and try again",
 		},
@@ -94,8 +94,8 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestPromptTooLongParam checks that the error for a prompt that is too long names the member that
-// contains the prompt.
+// TestPromptTooLongParam checks that the error for a prompt that is too long names the member
+// containing the prompt.
 func TestPromptTooLongParam(t *testing.T) {
 	for _, ep := range All {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -117,8 +117,9 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry checks that an exhausted budget stops SDKs from retrying. If running calls have
-// reserved the remaining budget, SDKs may retry, because the calls may release it within a second.
+// TestShouldRetry checks that an exhausted budget stops SDKs from retrying. SDKs may retry if
+// running calls have reserved the remaining budget, because the calls may release it within a
+// second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
@@ -129,8 +130,8 @@ func TestShouldRetry(t *testing.T) {
 	}
 }
 
-// TestErrorHeaders_Codings checks that a 415 that refuses the body's coding names the accepted
-// codings (RFC 9110, 15.5.16).
+// TestErrorHeaders_Codings checks that a 415 caused by the body's coding names the accepted codings
+// (RFC 9110, 15.5.16).
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {

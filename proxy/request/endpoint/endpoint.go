@@ -13,44 +13,45 @@ import (
 	"penstock/translate/chat"
 )
 
-// Endpoint is a generation endpoint. All calls to it share it.
+// Endpoint is a generation endpoint. All calls to the endpoint share it.
 type Endpoint struct {
 	Path      string
 	Operation string
 	Traced    string // name of the operation in the GenAI conventions
 	Dialect   *Dialect
-	// Form is true if requests are forms. Forms have a larger size limit and are sent to the engine
-	// while they arrive.
+	// Form is true if requests are forms. Forms have a larger size limit, and are sent to the
+	// engine while they arrive.
 	Form bool
-	// CachesPrompts is true if engines cache the prompts of these requests. A salt may then be
-	// needed to separate the owners.
+	// CachesPrompts is true if engines cache the prompts of these requests. Such requests may need
+	// a salt to separate the prompts of different owners.
 	CachesPrompts bool
 	// New creates the codec of a call.
 	New func() Request
-	// Wrapping is how many bytes the edge may add when it creates the body around the client's
-	// bytes.
+	// Wrapping is how many bytes the edge may add around the client's bytes.
 	Wrapping int64
-	// Local answers a call without generation by an engine; nil: the call needs an engine.
+	// Local answers a call in the edge, without generation by an engine. If nil, the call needs an
+	// engine.
 	Local *Local
 
-	atEngine string // name in engine profiles; "": see operationAtEngine
-	listedAs string // path under which a model's supported_endpoints list the endpoint; "": Path
+	atEngine string // name in engine profiles; if empty, see operationAtEngine
+	// Path that represents the endpoint in a model's supported_endpoints. If empty, Path is used.
+	listedAs string
 }
 
 // Local makes the edge answer a call with the token count of its prompt. The tokens are reserved
-// from the key's limits but are not charged.
+// from the key's limits but not charged.
 type Local struct {
-	// Operation is the name of the engine operation that counts tokens. "": the edge only
-	// estimates.
+	// Operation is the engine operation that counts tokens. If empty, the edge only estimates.
 	Operation string
-	// Segments appends the request for the engine's counter. Read parses its response.
+	// Segments appends the request for the engine's token counter. Read parses the engine's
+	// response.
 	Segments func(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte
 	Read     func(answer []byte) (tokens int, ok bool)
 	// Append appends the client's answer. about contains the count.
 	Append func(dst []byte, r Request, about Answer) []byte
 }
 
-// All contains the generation endpoints that accept POST.
+// All lists the generation endpoints that accept POST.
 var All = append([]*Endpoint{
 	chatCompletions,
 	Responses,
@@ -77,8 +78,8 @@ func At(path []byte) *Endpoint {
 	return nil
 }
 
-// Near returns the endpoint that a client with an unknown path probably means, or nil. The path may
-// omit the version, end with a slash, or repeat the version because the client's base URL contains
+// Near returns the endpoint that the client probably meant by an unknown path, or nil. The path may
+// lack the version, end with a slash, or repeat the version because the client's base URL contains
 // it.
 func Near(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
@@ -102,15 +103,15 @@ func (ep *Endpoint) ServedBy(m *snapshot.Model) bool {
 	return m.Serves(ep.Path) || ep.listedAs != "" && m.Serves(ep.listedAs)
 }
 
-// BodyLimit returns the maximum size of a request body in bytes: the configured limit or the key's
-// limit, whichever is smaller.
+// BodyLimit returns the maximum size of a request body in bytes. It is the smaller of the
+// configured limit and the key's limit.
 func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
 	all := config.BodyLimits{RequestBody: f.Limits.RequestBody, UploadBody: f.Limits.UploadBody}
 	return min(ep.OwnLimit(all), ep.OwnLimit(key))
 }
 
-// OwnLimit returns the limit of l that applies to the endpoint, or math.MaxInt64 if that limit is
-// not set.
+// OwnLimit returns the limit from l that applies to the endpoint. If that limit is not set, it
+// returns math.MaxInt64.
 func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	n, more := l.RequestBody, ep.Wrapping
 	if ep.Form {
@@ -122,8 +123,8 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLarge returns the error for a body that exceeds most, a result of OwnLimit or BodyLimit. The
-// error states the configured limit.
+// TooLarge returns the error for a body larger than most, which is a result of OwnLimit or
+// BodyLimit. The error contains the limit as it is configured.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -131,7 +132,8 @@ func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	return apierr.TooLarge(most)
 }
 
-// DialectAt returns the dialect of the endpoint whose path equals path or is a parent of it.
+// DialectAt returns the dialect of the endpoint whose path equals the given path or is a parent of
+// it.
 func DialectAt(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -147,8 +149,8 @@ func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
 	return DialectAt(path)
 }
 
-// textReply implements Reads for endpoints that answer with a document or, if the client requested
-// a stream, with events.
+// textReply implements Reads for endpoints that answer with a document, or with events if the
+// client requested a stream.
 func textReply(reply Reply, asked bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
@@ -162,8 +164,8 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	return WrongType
 }
 
-// If a request has no max_tokens, its answer is expected to have usualOutput tokens. Answers are
-// rarely as long as max_tokens allows, so max_tokens counts only up to mostOutput.
+// A request without max_tokens is expected to generate usualOutput tokens. Answers are rarely as
+// long as max_tokens allows, so at most mostOutput tokens are expected.
 const (
 	usualOutput = 256
 	mostOutput  = 2048

@@ -34,7 +34,8 @@ models:
   - {id: edit, kind: image-edit, deployments: [{upstream: o}]}
 `
 
-// form returns a multipart body with the given fields. Fields named file or image become files.
+// form returns a multipart body with the given fields. The fields named file and image become
+// files.
 func form(fields ...string) (body, header string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -209,8 +210,8 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNewEndpoint checks that an endpoint that is defined in a single file gets all features of a
-// call: limits, errors in its dialect, engines and the answer.
+// TestNewEndpoint checks that an endpoint defined in a single file gets all features of a call:
+// limits, errors in its dialect, engines and answers.
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// TestNear checks which endpoint is suggested for a path without the version or with a trailing
+// TestNear checks which endpoint is suggested for a path that lacks the version or ends with a
 // slash.
 func TestNear(t *testing.T) {
 	for path, want := range map[string]string{
@@ -248,7 +249,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestDialectAt checks that an error has the dialect of the endpoint at the path or at a parent of
+// TestDialectAt checks that an error uses the dialect of the endpoint at the path or at a parent of
 // the path.
 func TestDialectAt(t *testing.T) {
 	for path, want := range map[string]*endpoint.Dialect{
@@ -263,7 +264,8 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestAllHavePaths checks that At finds each endpoint, so no two endpoints have the same path.
+// TestAllHavePaths checks that At finds each endpoint, which implies that no two endpoints have the
+// same path.
 func TestAllHavePaths(t *testing.T) {
 	for _, ep := range endpoint.All {
 		if endpoint.At([]byte(ep.Path)) != ep {
@@ -272,8 +274,8 @@ func TestAllHavePaths(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that the refusal of a large body names the configured limit, excluding the
-// bytes that the edge adds.
+// TestTooLarge checks that the error for a large body names the configured limit without the bytes
+// that the edge adds.
 func TestTooLarge(t *testing.T) {
 	for _, ep := range endpoint.All {
 		e := ep.TooLarge(ep.OwnLimit(config.BodyLimits{RequestBody: 4096, UploadBody: 4096}))

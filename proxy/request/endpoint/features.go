@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatFeature is the feature that chat and the dialects translated to chat need from an engine.
+// chatFeature is the feature that an engine needs for chat and for the dialects translated to chat.
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
 // FeaturesOf returns the features that a request needs from an engine.

@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams"
 )
 
-// asked is a chat request with only the methods that FeaturesOf calls.
+// asked is a chat request that implements only the methods called by FeaturesOf.
 type asked struct {
 	Request
 	chat *chat.Request

@@ -44,7 +44,7 @@ func (r *editRequest) Unary(about Answer) Unary {
 }
 
 // editAnswer is the Unary of an image edit. The engine's response may arrive before the client's
-// form has ended.
+// form is complete.
 type editAnswer struct {
 	forwarded
 	form *body.Form
@@ -58,8 +58,8 @@ type formFields interface {
 	Stream() bool
 }
 
-// formRequest is the common part of the codecs of forms. A form is checked while it is read, and
-// its beginning may already have been sent to an engine.
+// formRequest is the common base of the codecs for forms. A form is checked while it is read. Its
+// beginning may already have been sent to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
@@ -72,7 +72,7 @@ func (r *formRequest) begin(fields formFields, operation string, pool upstreams.
 	r.fields, r.operation, r.pool = fields, operation, pool
 }
 
-// Decode implements Request. It reads the beginning of the form.
+// Decode implements Request. It reads only the beginning of the form.
 func (r *formRequest) Decode(in Input) error {
 	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
 	return r.form.ReadHead(in.Header.ContentType())
@@ -84,7 +84,7 @@ type formEnd struct {
 }
 
 // End implements body.Fields. The field that requests a stream may follow the file. If the form is
-// then already being sent to an engine that does not support streams, End refuses the form.
+// already being sent to an engine that does not support streams, End rejects the form.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {
@@ -104,7 +104,7 @@ func noStreams() *apierr.Error {
 func (r *formRequest) Model() []byte { return r.fields.Model() }
 func (r *formRequest) Streams() bool { return r.fields.Stream() }
 
-// Check implements Request. It does not check the fields, which are checked as they arrive.
+// Check implements Request. It does not check the fields, because they are checked as they arrive.
 func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
 }

@@ -11,18 +11,18 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These endpoints accept JSON, answer with JSON, and do not stream. The edge forwards the JSON and
-// changes only the model name.
+// These endpoints accept JSON and answer with JSON. They do not stream. The edge forwards the JSON,
+// and changes only the model name.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
 	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
 	images     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 
-// tracedContent is the operation name of endpoints that generate images and audio.
+// tracedContent is the operation name for endpoints that generate images or audio.
 const tracedContent = "generate_content"
 
-// passing returns an endpoint whose text is in the member that the parameter prompt names.
+// passing returns an endpoint whose text is in the member named by prompt.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
 		Path: path, Operation: operation, Traced: operation, // the GenAI conventions have no name for some of these
@@ -39,7 +39,7 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 	return ep
 }
 
-// ranking normalizes the answers of ep, so that they are the same for all engines.
+// ranking normalizes the answers of ep, so that they are the same for every engine.
 func ranking(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
@@ -63,8 +63,8 @@ type rerankAnswer struct {
 	asked *forward.Rerank
 }
 
-// PassesOn implements Unary. A rerank answer cannot be relayed, because its first result depends on
-// all results.
+// PassesOn implements Unary. A rerank answer cannot be relayed while it arrives, because its first
+// result depends on all results.
 func (a *rerankAnswer) PassesOn(Reply) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
@@ -83,14 +83,14 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is the common part of codecs that read little more than the model from a JSON
+// jsonRequest is the common part of codecs that read little more than the model name from a JSON
 // request.
 type jsonRequest struct {
 	held
 	request   *forward.Request
 	operation string // name of the operation in engine profiles
 	pool      upstreams.Pool
-	rules     chat.ModelRules // the model's rules, with the context length of its engines
+	rules     chat.ModelRules // the model's rules, including the context length of its engines
 	answer    forwarded
 }
 
@@ -105,7 +105,7 @@ func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request. It expects no output tokens; completionRequest overrides it.
+// Estimate implements Request. It expects no output tokens. completionRequest overrides it.
 func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -147,7 +147,7 @@ func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}
 
 // completions is POST /v1/completions, the predecessor of chat. A key that may use chat may also
-// use completions.
+// use this endpoint.
 var completions = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,
@@ -174,7 +174,7 @@ func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int)
 	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
 }
 
-// Fill implements Request. Among forwarded requests, only completions get a salt, because engines
+// Fill implements Request. Of all forwarded requests, only completions get a salt, because engines
 // report cached tokens for them.
 func (r *completionRequest) Fill(to Target) (Sending, error) {
 	r.own.SetSalt(to.Salt)

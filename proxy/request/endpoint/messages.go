@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// messagesEndpoint is POST /v1/messages. It is translated to chat.
+// messagesEndpoint is POST /v1/messages. Its requests are translated to chat.
 var messagesEndpoint = &Endpoint{
 	Path:          "/v1/messages",
 	Operation:     config.OpMessages,
@@ -27,7 +27,7 @@ var messagesEndpoint = &Endpoint{
 
 type messagesWriter struct{ messages.Stream }
 
-// The parsed request in the client's dialect is needed only during the translation, so it has a
+// The parsed request in the client's dialect is needed only during translation, so it has a
 // separate pool.
 var (
 	messagesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
@@ -60,8 +60,8 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
-// countTokens is POST /v1/messages/count_tokens. It returns the count of an engine if one has a
-// counter, otherwise an estimate.
+// countTokens is POST /v1/messages/count_tokens. If an engine can count tokens, it returns the
+// engine's count; otherwise, an estimate.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedAs:      "/v1/messages",

@@ -14,15 +14,15 @@ const (
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn relays a large response while it arrives. The client can recognize a truncated response
-// from the response format.
+// PassOn relays a large response while it arrives. The response format lets the client detect a
+// truncated response.
 type PassOn struct {
-	relay  *forward.Relay // nil: the response is not JSON
+	relay  *forward.Relay // nil if the response is not JSON
 	answer *forwarded
 	passed int
 }
 
-// Append appends the client's bytes for one piece of the response.
+// Append appends what the client gets for one piece of the response.
 func (p *PassOn) Append(dst, piece []byte) ([]byte, error) {
 	if p.passed += len(piece); p.passed > translate.MaxAnswer {
 		return dst, errTooLarge
@@ -58,14 +58,14 @@ func (p *PassOn) Usage() translate.Usage {
 	return p.answer.counted(u)
 }
 
-// noEstimate is the value of forwarded.estimate if the prompt is not estimated.
+// noEstimate is the value of forwarded.estimate if no estimate is made.
 const noEstimate = -1
 
-// forwarded is the Unary of a JSON answer that is forwarded.
+// forwarded is the Unary for a JSON answer that is forwarded.
 type forwarded struct {
 	model string
 	// estimate is the estimated number of prompt tokens, or noEstimate. It is used if the answer
-	// does not contain usage.
+	// does not report usage.
 	estimate   int
 	completion bool // whether the answer must have choices
 	vectors    forward.VectorForm
@@ -107,7 +107,7 @@ func (f *forwarded) passOn(isJSON bool) *PassOn {
 	return p
 }
 
-// Assembled implements Unary. It is never called, because engines are not asked for a stream
+// Assembled implements Unary. It is never called, because an engine is not asked for a stream
 // instead of JSON.
 func (f *forwarded) Assembled() *answer.Options {
 	panic("BUG: an answer that is passed on is assembled")

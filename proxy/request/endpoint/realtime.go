@@ -26,7 +26,8 @@ var Realtime = &Endpoint{
 	},
 }
 
-// Session is the codec of a realtime session. Any goroutine may call Spend and Took.
+// Session is the codec for a realtime session. Any goroutine may call Spend and Took, but no other
+// method.
 type Session struct {
 	someEnginesRequest
 	upgrade *http1.Upgrade
@@ -68,7 +69,7 @@ func (r *Session) Spend() { r.spent.Store(true) }
 // Spent implements Request.
 func (r *Session) Spent() bool { return r.spent.Load() }
 
-// Took counts bytes of the client's messages.
+// Took adds n to the number of bytes in the client's messages.
 func (r *Session) Took(n int64) { r.came.Add(n) }
 
 // Came implements Request.

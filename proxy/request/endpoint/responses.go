@@ -22,8 +22,8 @@ var Responses = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// Preparation is Responses for a request with "generate": false. The request is checked and
-// counted, and its answer is a stream without output. Preparation has no separate path.
+// Preparation is the variant of Responses for a request with "generate": false. The request is
+// checked and counted, and its answer is a stream without output. Preparation has no separate path.
 var Preparation = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,
@@ -40,7 +40,7 @@ func newResponsesRequest() Request {
 	return r
 }
 
-// noOutput is the event that an engine would send if it generated no output.
+// noOutput is the event that an engine would send if it generated no tokens.
 const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 
@@ -58,7 +58,7 @@ func appendNoOutput(dst []byte, r Request, about Answer) []byte {
 
 type responsesWriter struct{ responses.Stream }
 
-// The parsed request in the client's dialect is needed only during the translation, so it has a
+// The parsed request in the client's dialect is needed only during translation, so it has a
 // separate pool.
 var (
 	responsesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesWriter)} }}

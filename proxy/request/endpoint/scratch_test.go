@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// shout is an endpoint for tests: embeddings in capital letters. It shows that a new endpoint needs
-// only one file and one line in All.
+// shout is an endpoint for tests. It accepts embedding requests and converts the answer to capital
+// letters. It shows that a new endpoint needs only one file and one line in All.
 var shout = &Endpoint{
 	Path:      "/v1/shout",
 	Operation: config.OpEmbeddings,

@@ -21,7 +21,8 @@ func atSomeEngines() (all []*Endpoint) {
 	return all
 }
 
-// promptAt maps a path to the member that contains the text, if that member is not input.
+// promptAt maps a path to the member that contains the text. For paths that are not listed, it is
+// input.
 var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func atSome(e *config.EngineEndpoint) *Endpoint {
@@ -46,10 +47,10 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 }
 
-// someEnginesRequest is the codec of the endpoints in atSomeEngines.
+// someEnginesRequest is the codec for the endpoints of atSomeEngines.
 type someEnginesRequest struct {
 	passingRequest
-	countsTokens bool // whether the engine only counts tokens, so that none are charged
+	countsTokens bool // whether the engine only counts tokens, so that no tokens are charged
 }
 
 // Check implements Request. It excludes engines that do not serve the endpoint.
@@ -73,7 +74,7 @@ func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, e
 	return out, nil
 }
 
-// AtSomeEngines reports whether only some engines serve the endpoint.
+// AtSomeEngines reports whether only some of the engines serve the endpoint.
 func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
 
 // AtNoEngine returns the error for an endpoint that no engine of the model serves.

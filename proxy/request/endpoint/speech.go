@@ -17,9 +17,9 @@ import (
 )
 
 // speech is POST /v1/audio/speech. It accepts JSON and returns audio, or events that contain audio.
-// The audio is relayed while it is generated. An HTTP/1.0 client could not recognize truncated
-// audio, so it gets the complete audio together with a Content-Length. A stream of events marks its
-// end.
+// The edge relays the audio while it is generated. An HTTP/1.0 client could not detect truncated
+// audio, so the edge reads all audio first and sends it with a Content-Length. This is not needed
+// for events, because a stream of events marks its end.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
@@ -61,7 +61,7 @@ func (r *speechRequest) Fill(to Target) (Sending, error) {
 	return r.jsonRequest.Fill(to)
 }
 
-// Reads implements Request. Even if events were requested, an engine may answer with plain audio.
+// Reads implements Request. An engine may answer with plain audio even if events were requested.
 func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
 	switch isAudio := audioType(reply.Header("Content-Type")); {
 	case asked && isEventStream(reply):
@@ -121,7 +121,7 @@ func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 func (a *speechAnswer) PassesOn(Reply) bool { return false }
 func (a *speechAnswer) MediaType() string   { return a.mediaType }
 
-// audioStream is the Stream of plain audio. The attempt relays the audio bytes itself.
+// audioStream is the Stream of plain audio. The attempt, not this codec, relays the audio bytes.
 type audioStream struct{ mediaType string }
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
@@ -129,19 +129,21 @@ func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return d
 func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
-func (audioStream) Started() bool                                     { return true } // the first byte is audio
-func (audioStream) NextEngine()                                       {}
-func (audioStream) Finished() bool                                    { return false }
-func (audioStream) Done() bool                                        { return false }
-func (audioStream) Held() int                                         { return 0 }
-func (audioStream) Markup() translate.Markup                          { return 0 }
-func (audioStream) Usage() translate.Usage                            { return translate.Usage{} }
-func (audioStream) Ended()                                            {}
-func (audioStream) InBand() bool                                      { return false }
-func (s audioStream) MediaType() string                               { return s.mediaType }
+
+// Even the first byte is audio.
+func (audioStream) Started() bool            { return true }
+func (audioStream) NextEngine()              {}
+func (audioStream) Finished() bool           { return false }
+func (audioStream) Done() bool               { return false }
+func (audioStream) Held() int                { return 0 }
+func (audioStream) Markup() translate.Markup { return 0 }
+func (audioStream) Usage() translate.Usage   { return translate.Usage{} }
+func (audioStream) Ended()                   {}
+func (audioStream) InBand() bool             { return false }
+func (s audioStream) MediaType() string      { return s.mediaType }
 
 // audioType reports whether a response with this Content-Type may be audio. It excludes only types
-// that cannot be audio, because engines send audio with many different types or without a type.
+// that cannot be audio, because engines use many different types for audio or send no type.
 func audioType(contentType []byte) bool {
 	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
 		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {

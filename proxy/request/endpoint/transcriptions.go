@@ -56,8 +56,8 @@ func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked,
 	return out, nil
 }
 
-// Reads implements Request. Even if a stream was requested, an engine may answer with a whole
-// transcript.
+// Reads implements Request. An engine may answer with a complete transcript even if a stream was
+// requested.
 func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 	form := textReply(reply, asked)
 	if form == Document {
@@ -75,7 +75,7 @@ func (r *transcriptionRequest) Unary(about Answer) Unary {
 	return a
 }
 
-// transcript is the Unary of a transcription, in JSON or as text.
+// transcript is the Unary for a transcription in JSON or as text.
 type transcript struct {
 	forwarded
 	request *transcriptionRequest
@@ -83,12 +83,12 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text of unknown length, which may be truncated. If the client
-// requested text, Append also refuses JSON, because the JSON is an error or the engine does not
-// support the requested format.
+// Append implements Unary. It rejects text of unknown length, because such text may be truncated.
+// If the client requested text, Append also rejects JSON. The JSON is an error, or the engine does
+// not support the requested format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
-	case !a.request.form.Ended(): // the requested format may still be unknown
+	case !a.request.form.Ended(): // the requested format may not be known yet
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
 	case a.request.own.JSON():
 		return a.forwarded.Append(dst, body, reply)
@@ -106,7 +106,7 @@ func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 
 var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
 
-// ErrWrongType is the error for a response whose Content-Type is not the requested one.
+// ErrWrongType is the error for a response whose Content-Type does not match the request.
 var ErrWrongType = errors.New("the reply has another media type than requested")
 
 // PassesOn implements Unary. It returns true only if the requested format is known and the response
@@ -132,7 +132,7 @@ type transcriptStream struct {
 	request *transcriptionRequest
 }
 
-// AppendBody implements Stream. It converts a whole transcript to events.
+// AppendBody implements Stream. It converts a complete transcript to events.
 func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {

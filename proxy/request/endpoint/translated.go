@@ -14,17 +14,18 @@ import (
 	"penstock/translate/seal"
 )
 
-// translatedRequest is the codec of the dialects that are translated to chat.
+// translatedRequest is the codec for the dialects translated to chat.
 type translatedRequest struct {
 	chatBase
 	config  *snapshot.Snapshot
 	box     seal.Box // box for the call's key
 	dialect translatedDialect
-	counts  bool // whether an engine only counts the prompt, and reads the client's original body
+	counts  bool // whether an engine only counts the prompt tokens, from the client's original body
 	decoded bool
 }
 
-// translatedDialect is a dialect that is translated to chat. It belongs to one call at a time.
+// translatedDialect is a dialect that is translated to chat. A translatedDialect belongs to one
+// call at a time.
 type translatedDialect interface {
 	translate.Stream
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
@@ -35,10 +36,10 @@ type translatedDialect interface {
 	Dropped() []string
 	// Locate converts an error about the chat request into an error about the client's request.
 	Locate(err error) error
-	// Describe prepares the codec for the answer of one attempt. o contains the options for
+	// Describe prepares the codec for the answer of one attempt. o receives the options for
 	// assembling an engine's stream.
 	Describe(about *Answer, o *answer.Options)
-	// Recycle returns the codec to the pool of the dialect.
+	// Recycle returns the codec to the dialect's pool.
 	Recycle(r *translatedRequest)
 }
 
@@ -51,14 +52,15 @@ func (r *translatedRequest) Decode(in Input) error {
 		RedactThinking: redactsThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.Private(),
 	}
-	if r.counts { // the engine's counter gets the body without the members that it would refuse
+	if r.counts { // the engine's counter gets the body without the members that it would reject
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
 		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
 	})
 	r.wantsStream, r.decoded = r.chat.Stream, true
-	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may need the client's bytes
+	// A hook may still need the client's bytes.
+	if err == nil && !r.counts && len(s.Config.Hooks) == 0 {
 		in.Body.DropClient()
 	}
 	return err
@@ -75,7 +77,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. If model is empty, the blob is bound only to the key.
+// Open implements chat.Opener. If model is empty, the blob is bound to the key but not to a model.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {
@@ -85,7 +87,7 @@ func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 		}
 		box = box.For(m.Config.ID)
 	}
-	if r.decoded { // the blob is opened a second time, for an engine's token counter
+	if r.decoded { // the blob is being opened again, for an engine's token counter
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)

@@ -18,21 +18,23 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Failure describes why an attempt or a call has failed.
+// Failure describes why an attempt or a call failed.
 type Failure struct {
 	API     *apierr.Error
-	Outcome upstreams.Outcome // outcome for the health of the upstream
-	Result  observe.Outcome   // outcome in the call's record, if this failure is final
-	Retry   bool              // whether another target may be tried while the client has received nothing
-	NotNow  bool              // whether the same engine may soon be able to answer
-	Doubt   *upstreams.Doubt  // non-nil if the engine may be at fault for the refusal
-	Gone    bool              // whether the call leaves the engine because it has vanished, is stalled or was drained
-	Cause   upstreams.Cause   // why the attempt failed; "" if the upstream is not to blame
-	Status  int
-	Failed  uint64 // hash of the error message of an engine's 500 or 501; 0: none
-	Label   string // code in metrics and the log; "": API.Code
+	Outcome upstreams.Outcome // outcome for the upstream's health
+	Result  observe.Outcome   // outcome in the call record if this failure is final
+	// Whether another target may be tried if the client has received nothing yet.
+	Retry  bool
+	NotNow bool             // whether the same engine may be able to answer soon
+	Doubt  *upstreams.Doubt // not nil if the engine may be at fault for the refusal
+	// Whether the call leaves the engine because it vanished, stalled or was drained.
+	Gone   bool
+	Cause  upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
+	Status int             // status of the engine's response; 0 if there was none
+	Failed uint64          // hash of the engine's error message for a 500 or 501; otherwise 0
+	Label  string          // code in metrics and the log; if empty, API.Code
 
-	About engineerror.Subject // what the engine has refused but may accept in a different form
+	About engineerror.Subject // what the engine has rejected but may accept in another form
 }
 
 // Error implements error.
@@ -63,8 +65,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether another engine may continue an answer that this failure has
-// interrupted. That includes timeouts and an engine that has no slot.
+// EngineLost reports whether another engine may continue an answer that this failure interrupted.
+// It also returns true for timeouts and for an engine without a free slot.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -75,27 +77,27 @@ func (f *Failure) EngineLost() bool {
 	}
 }
 
-// These errors are the causes for which a call is canceled.
+// These errors are the reasons for which a call is canceled.
 var (
-	ErrClientGone = body.ErrClientGone // the client has closed its side of the connection
+	ErrClientGone = body.ErrClientGone // the client closed its side of the connection
 	ErrDrained    = errors.New("the edge is shutting down")
 	ErrRevoked    = errors.New("the key was revoked")
 	ErrPanicked   = errors.New("panic")
 )
 
-// StatusClientGone is the logged status of a call whose client has disconnected. The codes describe
+// StatusClientGone is the status in the log for a call whose client disconnected. The codes tell
 // why the client received no answer.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
-	codeRevoked      = "revoked" // the key was valid when the call started
+	codeRevoked      = "revoked" // the key was removed during the call
 )
 
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
 
-// BadResponse returns the failure for an invalid response of an engine.
+// BadResponse returns the failure for an invalid response from an engine.
 func BadResponse(cause error) *Failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
@@ -141,7 +143,8 @@ func Stalled() *Failure {
 }
 
 // EngineDown returns the failure of a call whose engine is down and silent
-// (upstreams.Health.Silent). The call moves as if the engine's host had vanished.
+// (upstreams.Health.Silent). The call moves to another engine, as if the host of this engine had
+// vanished.
 func EngineDown() *Failure {
 	return &Failure{
 		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
@@ -229,14 +232,15 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host has vanished, so the response does not count as invalid
+			// The engine counts as unreachable, and the response does not count as invalid.
+			b.Outcome = upstreams.OutcomeUnreachable
 		}
 		return b
 	}
 }
 
-// howUnreachable describes what happened to the connection: the engine was never reached, or it was
-// lost while it was working.
+// howUnreachable describes what happened to the connection. Either the engine was never reached, or
+// the connection was lost while the engine was working.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -249,7 +253,7 @@ func howUnreachable(reason string) string {
 	return "The engine could not be reached."
 }
 
-// FromClient returns the failure of a call that was refused before it reached an engine.
+// FromClient returns the failure for a call that was rejected before it reached an engine.
 func FromClient(err error) *Failure {
 	var e *apierr.Error
 	if !errors.As(err, &e) {
@@ -265,8 +269,8 @@ func FromClient(err error) *Failure {
 	return f
 }
 
-// FromAcquire returns the failure of a call for which no slot was found. room is the Retry-After if
-// the pool is full. target is the time until an engine will accept calls.
+// FromAcquire returns the failure for a call that found no slot. room is the Retry-After if the
+// pool is full. target is the time until an engine accepts calls again.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -292,8 +296,8 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	return e
 }
 
-// fullText states that all slots are in use, or that some cannot be used because their engines do
-// not answer probes.
+// fullText returns a text which says that all slots are in use, or that some slots cannot be used
+// because their engines do not respond to probes.
 func fullText(full *routing.FullError) string {
 	slots, numbers := "slots", ""
 	if full.Pool == upstreams.PoolVision {
@@ -309,7 +313,7 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf returns why an exchange has failed or its response is invalid. The log contains this
+// causeOf returns why an exchange failed or why its response is invalid. The log contains this
 // cause instead of the error, because network errors contain addresses.
 func causeOf(err error) upstreams.Cause {
 	var (
@@ -331,15 +335,15 @@ func causeOf(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongType returns the failure for a response whose Content-Type is not the requested one.
+// WrongType returns the failure for a response whose Content-Type does not match the request.
 func WrongType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
 	return f
 }
 
-// FromStatus returns the failure for an engine's refusal: a status other than 200, or an error
-// event before the commit.
+// FromStatus returns the failure for an engine's refusal, which is a status other than 200 or an
+// error event before the commit.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
 	f := &Failure{
@@ -387,9 +391,9 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	return f
 }
 
-// NoEndpoint returns the failure of a call to an engine that does not serve the endpoint. Another
-// engine may serve it, so the call may move. A retry at the same engine would not help. The failure
-// does not affect calls to other endpoints of the engine.
+// NoEndpoint returns the failure for a call to an engine that does not serve the endpoint. The call
+// may move to another engine, which may serve the endpoint. A retry at the same engine would not
+// help. The failure does not affect the engine's calls to other endpoints.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -421,7 +425,7 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 }
 
 // FromStreamError returns the failure for an error event in a stream with status 200. If the error
-// is the client's fault, the client gets the engine's message.
+// is the client's fault, the client gets the engine's error message.
 func FromStreamError(e *engineerror.Error) *Failure {
 	status := e.Status
 	if status == 0 {
@@ -437,8 +441,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// ExplainOverflow rewrites the error message if the prompt leaves fewer than least tokens of the
-// context for the answer.
+// ExplainOverflow rewrites the error message if fewer than least tokens of the context remain after
+// the prompt.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
 	if !o.Known() || o.Prompt+least <= context {
@@ -450,7 +454,7 @@ func (f *Failure) ExplainOverflow(least, context int) {
 			"Please reduce the length of the input messages.", context, o.Prompt)
 	}
 	if o.Prompt <= context {
-		o.Prompt += least // agents must see a sum that exceeds the context
+		o.Prompt += least // agents must read a sum that exceeds the context
 	}
 	o.Answer, o.Max = 0, context
 }
@@ -464,8 +468,8 @@ func Poisoned() *Failure {
 	}
 }
 
-// HookUnavailable returns the failure of a call whose hook has failed, if the operator wants these
-// calls to be refused.
+// HookUnavailable returns the failure for a call whose hook failed, if the hook is configured to
+// reject calls in this case.
 func HookUnavailable(cause upstreams.Cause) *Failure {
 	f := &Failure{
 		API: apierr.HookUnavailable(limit.Jitter(RetrySoon)), Cause: cause,
@@ -477,7 +481,7 @@ func HookUnavailable(cause upstreams.Cause) *Failure {
 	return f
 }
 
-// RefusedByHook returns the failure of a call that a hook has refused.
+// RefusedByHook returns the failure for a call that a hook rejected.
 func RefusedByHook(status int, message string) *Failure {
 	return &Failure{
 		API:     apierr.RefusedByHook(status, message, limit.Jitter(RetrySoon)),
@@ -489,8 +493,8 @@ func RefusedByHook(status int, message string) *Failure {
 // return this code.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory returns the failure of an attempt if no memory is left for the response. The call
-// is not retried, because the memory would be missing for the response of another engine as well.
+// NoReplyMemory returns the failure for an attempt if no memory is left for its response. The call
+// is not retried, because there would be no memory for another engine's response either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

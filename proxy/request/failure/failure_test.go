@@ -7,7 +7,7 @@ import (
 )
 
 // TestUnreachable checks that the error message for an unreachable engine depends on what happened
-// to the connection, and that the error code does not.
+// to the connection, and that the error code is always the same.
 func TestUnreachable(t *testing.T) {
 	for reason, want := range map[string]string{
 		http1.ReasonConnect: "The engine could not be reached.",

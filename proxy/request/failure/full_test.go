@@ -9,9 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestFullText checks the error for a full pool. The error must mention engines that do not answer
-// probes. If the request contains images, the error must contain the numbers that the contract
-// requires.
+// TestFullText checks the error for a full pool. It must mention engines that do not respond to
+// probes. If the request contains images, it must contain the numbers that the contract requires.
 func TestFullText(t *testing.T) {
 	for _, c := range []struct {
 		pool   upstreams.Pool

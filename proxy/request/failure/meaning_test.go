@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestMeanings checks how each failure is classified for the client, the health of the upstream and
-// package retry.
+// TestMeanings checks how each failure is classified for the client, for the upstream's health and
+// for package retry.
 func TestMeanings(t *testing.T) {
 	status := func(n int) *Failure { return FromStatus(n, &engineerror.Error{Message: "m"}, 0) }
 	exchange := func(f http1.Failure) *Failure { return FromExchange(&f) }
@@ -29,7 +29,7 @@ func TestMeanings(t *testing.T) {
 		outcome upstreams.Outcome
 		cause   upstreams.Cause
 		next    retry.Cause
-		lost    bool // another engine may continue a stream
+		lost    bool // whether another engine may continue a stream
 	}{
 		{"400", status(400), 400, apierr.CodeRejectedByEngine, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
 		{"401", status(401), 502, apierr.CodeUpstreamAuth, upstreams.OutcomeBadResponse, upstreams.CauseCredential, retry.Final, true},
@@ -86,8 +86,8 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// TestFromAcquire checks that a call that finds no slot gets a 429 with a Retry-After if all
-// engines are full, and a 503 if no engine is available.
+// TestFromAcquire checks the error for a call that finds no slot. It must be a 429 with a
+// Retry-After if all engines are full, and a 503 if no engine is available.
 func TestFromAcquire(t *testing.T) {
 	vision := &routing.FullError{Pool: upstreams.PoolVision, Capacity: routing.Capacity{Active: 2, Total: 2}}
 	for _, tt := range []struct {
@@ -111,7 +111,8 @@ func TestFromAcquire(t *testing.T) {
 	}
 }
 
-// TestReadRetryAfter checks Retry-After headers that contain seconds, a date or a malformed value.
+// TestReadRetryAfter checks how Retry-After headers with seconds, a date or a malformed value are
+// parsed.
 func TestReadRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for given, want := range map[string]time.Duration{
@@ -124,8 +125,9 @@ func TestReadRetryAfter(t *testing.T) {
 	}
 }
 
-// TestExplainOverflow checks the message that makes agents shorten a conversation. It must contain
-// the numbers for the engine with the longest context, and must never imply that the prompt fits.
+// TestExplainOverflow checks the error message that makes agents shorten a conversation. It must
+// contain the numbers of the engine with the longest context, and must never imply that the prompt
+// fits.
 func TestExplainOverflow(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, answer, most, context int

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// The first two are the values of Retry-After if an engine does not send one. retryMax is the
-// maximum value.
+// RetrySoon and retryLater are the values of Retry-After if an engine does not send one. retryMax
+// is the maximum value.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second

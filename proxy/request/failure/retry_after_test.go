@@ -9,8 +9,8 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// FuzzRetryAfter checks that the parsed value of any header is neither negative nor longer than
-// requested, and that the failure's Retry-After is at most one minute.
+// FuzzRetryAfter checks that the parsed value of a header is neither negative nor longer than the
+// header states. It also checks that the failure's Retry-After is at most one minute.
 func FuzzRetryAfter(f *testing.F) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, s := range []string{"", "3", " 7 ", "-1", "0", "99999999999999999999", "1.5", "Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2020 12:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "+5", "0x10"} {
@@ -32,7 +32,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// TestRetryAfter checks that a number of seconds that is too large yields the maximum instead of
+// TestRetryAfter checks that a number of seconds that is too large yields the maximum rather than
 // zero.
 func TestRetryAfter(t *testing.T) {
 	for value, want := range map[string]time.Duration{

@@ -19,23 +19,23 @@ import (
 	"penstock/upstreams"
 )
 
-// Client asks hooks. Any goroutine may use it.
+// Client asks hooks. A Client may be used by multiple goroutines.
 type Client struct {
 	http    *http.Client
-	sockets *http.Client // for hooks at Unix sockets
+	sockets *http.Client // for hooks that listen on Unix sockets
 	metrics *metrics.Set
 	recent  Recent[Failure]
 }
 
 const (
 	// maxConns is the maximum number of connections to one host. If all of them are in use,
-	// questions wait, and the wait counts against their timeout.
+	// questions wait, and the wait counts against the question's timeout.
 	maxConns  = 256
 	idleConns = 64
 	idleTime  = 30 * time.Second
 
 	maxHead = 64 << 10
-	// wrapping is how many bytes an answer may have in addition to a body.
+	// wrapping is how many bytes an answer may contain in addition to a body.
 	wrapping = 4 << 10
 	// firstRead is the initial buffer size for an answer. These bytes do not count against the
 	// memory limit.
@@ -71,17 +71,17 @@ func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, 
 	}
 }
 
-// at returns the client and the URL for a hook. The host of a Unix socket's URL is the socket's path
-// in hexadecimal, because connections are kept by host.
+// at returns the client and the URL for a hook. The host in a Unix socket's URL is the hex-encoded
+// path of the socket, because connections are pooled by host.
 func (c *Client) at(before string) (client *http.Client, url string) {
 	if !unixsocket.Is(before) {
 		return c.http, before
 	}
-	file, base, _ := unixsocket.URL(before) // config has checked it
+	file, base, _ := unixsocket.URL(before) // package config has validated the URL
 	return c.sockets, "http://" + hex.EncodeToString([]byte(file)) + cmp.Or(base, "/")
 }
 
-// socketOf returns the path of the Unix socket of a host.
+// socketOf returns the path of the Unix socket encoded in a host.
 func socketOf(address string) (file string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Client) Close() {
 	c.sockets.CloseIdleConnections()
 }
 
-// Failure is the error of a hook that gave no valid answer.
+// Failure is the error for a hook that gave no valid answer.
 type Failure struct {
 	Cause  upstreams.Cause
 	Detail Detail // set if Cause is CauseHookAnswer
@@ -114,28 +114,28 @@ func (f *Failure) Error() string {
 	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Words()
 }
 
-// Errors of Ask for which the hook is not to blame.
+// These are the errors of Ask for which the hook is not to blame.
 var (
 	ErrLeft   = errors.New("the call has ended")
 	ErrMemory = errors.New("no memory for the answer")
 )
 
-// Memory limits the memory of answers.
+// Memory limits the memory used by answers.
 type Memory interface {
 	Reserve(n int64) bool
 	Discard(n int64)
 }
 
-// Call describes a call to Ask.
+// Call describes the call about which a hook is asked.
 type Call struct {
 	Left     <-chan struct{} // closed when the call is canceled
-	Deadline time.Time       // deadline of the call; zero: none
+	Deadline time.Time       // deadline of the call; zero if there is none
 	MaxBody  int64
 	Memory   Memory
 }
 
 // Ask asks a hook and calls use with the decision. The body of the decision is valid until use
-// returns. Ask returns the error of use, a *Failure of the hook, ErrLeft or ErrMemory.
+// returns. Ask returns the error of use, a *Failure if the hook failed, ErrLeft, or ErrMemory.
 func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) error) error {
 	begun := time.Now()
 	deadline := begun.Add(h.Timeout.D())
@@ -171,8 +171,8 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	return err
 }
 
-// maxTries is how often a question is sent. It is sent again only after a reused connection has
-// failed, because the hook may have closed that connection while it was idle.
+// maxTries is the maximum number of times that a question is sent. It is sent again only after a
+// reused connection failed, because the hook may have closed that connection while it was idle.
 const maxTries = 3
 
 func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answer) error {
@@ -212,7 +212,8 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 	return to.read(reply.Body, reply.ContentLength)
 }
 
-// causeOf returns ErrLeft or a timeout if err occurred because ctx has ended, otherwise err.
+// causeOf returns ErrLeft or a timeout if err occurred because ctx was done. Otherwise, it returns
+// err.
 func causeOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

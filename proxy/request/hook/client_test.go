@@ -39,7 +39,7 @@ func (b *budget) Reserve(n int64) bool {
 
 func (b *budget) Discard(n int64) { b.held.Add(-n) }
 
-// rig consists of a hook, whose answers the test chooses, and the client that asks the hook.
+// rig consists of a hook, whose answers the test determines, and a client for the hook.
 type rig struct {
 	client  *Client
 	metrics *metrics.Set
@@ -182,8 +182,8 @@ func TestAskUnreachable(t *testing.T) {
 	wantCause(t, err, upstreams.CauseHookUnreachable)
 }
 
-// TestAskEnds checks that waiting for a hook ends at the hook's timeout, at the call's deadline,
-// and when the client disconnects. The hook sends half an answer and then stops.
+// TestAskEnds checks that waiting for a hook ends at the hook's timeout, at the call's deadline, or
+// when the client disconnects. The hook sends half an answer and then stops.
 func TestAskEnds(t *testing.T) {
 	asked, end := make(chan struct{}, 8), make(chan struct{})
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -193,7 +193,7 @@ func TestAskEnds(t *testing.T) {
 		<-end
 	})
 	defer close(end)
-	wait := func() { // waits until the hook has the question
+	wait := func() { // waits until the hook has received the question
 		t.Helper()
 		select {
 		case <-asked:
@@ -244,9 +244,9 @@ func TestAskMemory(t *testing.T) {
 	}
 }
 
-// TestAskLetsBodyGo checks that the body is not read after Ask has returned, even if the hook
-// answers without reading the body. The body's memory may then belong to another call. The race
-// detector would report the read.
+// TestAskLetsBodyGo checks that nothing reads the body after Ask has returned, even if the hook
+// answers without reading the body. By then, the body's memory may be used by another call. The
+// race detector would report such a read.
 func TestAskLetsBodyGo(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })
 	var all sync.WaitGroup
@@ -254,7 +254,8 @@ func TestAskLetsBodyGo(t *testing.T) {
 		all.Go(func() {
 			body := bytes.Repeat([]byte("a"), 1<<20)
 			for range 5 {
-				_, _ = r.ask(&Question{Body: body}) // fails if the connection was closed while the body was sent
+				// This may fail if the connection was closed while the body was sent.
+				_, _ = r.ask(&Question{Body: body})
 				for i := range body {
 					body[i]++
 				}
@@ -264,7 +265,8 @@ func TestAskLetsBodyGo(t *testing.T) {
 	all.Wait()
 }
 
-// TestAskAgain checks that Ask replaces a connection that the hook has closed while it was idle.
+// TestAskAgain checks that Ask opens a new connection if the hook closed the old one while it was
+// idle.
 func TestAskAgain(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })
 	for range 20 {

@@ -8,15 +8,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Action is the action that a hook chooses for a call.
+// Action is what a hook decides for a call.
 type Action uint8
 
 // The actions.
 const (
 	Allow   Action = iota // the call continues unchanged
-	Refuse                // the call is refused with Status and Message
+	Refuse                // the call is rejected with Status and Message
 	Rewrite               // Body replaces the request body
-	Route                 // the call continues with the model Model
+	Route                 // the call continues with the model named by Model
 )
 
 var actionWords = [...]string{Allow: "allow", Refuse: "refuse", Rewrite: "rewrite", Route: "route"}
@@ -29,8 +29,8 @@ type Decision struct {
 	Action  Action
 	Status  int
 	Message string
-	Body    []byte // for Rewrite; a JSON object
-	Model   string // for Route; an id or an alias
+	Body    []byte // a JSON object, for Rewrite
+	Model   string // an id or an alias, for Route
 }
 
 const (
@@ -40,7 +40,7 @@ const (
 
 const maxMessage = 2 << 10
 
-// Statuses returns the statuses that a hook may use for a refusal. All clients handle them. SDKs
+// Statuses returns the statuses with which a hook may reject a call. All clients handle them. SDKs
 // give none of them a special meaning, except that they retry after a 429.
 func Statuses() []int { return []int{400, 403, 422, 429, 451} }
 
@@ -55,16 +55,16 @@ const (
 
 var memberNames = []string{"action", "status", "message", "body", "model"}
 
-// membersOf contains, for each action, the members that an answer may have in addition to action.
+// membersOf lists, for each action, the members that an answer may contain in addition to action.
 var membersOf = [...][]int{
 	Allow: {}, Refuse: {memberStatus, memberMessage}, Rewrite: {memberBody}, Route: {memberModel},
 }
 
-// Parse parses an answer. It accepts only the format that README.md describes. An answer is invalid
+// Parse parses an answer. It accepts only the format described in README.md. An answer is invalid
 // if it contains an unknown member, a member that belongs to another action, or an invalid value.
-// If Parse ignored such mistakes, it might admit a call that the hook wanted to refuse. If the
-// answer is valid, the Detail is "". It never contains text of the answer, which may contain a
-// prompt.
+// If Parse ignored such mistakes, it might admit a call that the hook meant to reject. If the
+// answer is valid, the Detail is empty. The Detail never contains text from the answer, which may
+// quote a prompt.
 func Parse(answer []byte) (Decision, Detail) {
 	var doc jsonx.Doc
 	if doc.Parse(answer, jsonx.Options{Record: 1}) != nil {

@@ -73,7 +73,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse compares Parse with a second parser for every answer that Parse accepts.
+// FuzzParse checks every answer that Parse accepts with a second parser.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"action":"allow"}`, `{"action":"refuse","status":403,"message":"no"}`, `{"action":"rewrite","body":{"a":[1]}}`,

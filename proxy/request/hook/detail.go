@@ -2,8 +2,8 @@ package hook
 
 import "penstock/upstreams"
 
-// Detail is a mistake in a hook's answer, reported to the author of the hook. "" means that there
-// is no mistake.
+// Detail is a mistake in a hook's answer, reported to the author of the hook. It is empty if the
+// answer has no mistake.
 type Detail string
 
 // These are the possible mistakes.
@@ -25,7 +25,7 @@ const (
 	DetailUploadReplaced Detail = "upload_replaced"
 )
 
-// Explained describes a Detail for operators.
+// Explained contains a Detail and its description for operators.
 type Explained struct {
 	Detail  Detail
 	Words   string // text that completes a sentence
@@ -50,10 +50,10 @@ var details = []Explained{
 	{DetailUploadReplaced, "it rewrites an upload", "Uploads have no JSON, so a `rewrite` cannot replace them."},
 }
 
-// Details returns all possible details with their texts.
+// Details returns all possible Details with their text.
 func Details() []Explained { return details }
 
-// Words returns the text of the detail, or "".
+// Words returns the text of the Detail. If the Detail is unknown, it returns "".
 func (d Detail) Words() string {
 	for _, e := range details {
 		if e.Detail == d {

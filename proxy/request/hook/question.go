@@ -9,23 +9,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// version is the version of the question format. It changes only if an older hook would
-// misunderstand a question. Adding members does not change it.
+// version is the version of the question format. It changes only if existing hooks would
+// misunderstand the new format. Adding members to questions does not change it.
 const version = "1"
 
-// Question describes a call to a hook.
+// Question describes a call to a hook service.
 type Question struct {
 	RequestID    string
 	Endpoint     string
 	Model        string
-	Key          string
-	PromptTokens int   // estimated
-	BodyBytes    int64 // size of the decompressed request body; 0: unknown
+	Key          string // id of the key; empty if the edge requires no keys
+	PromptTokens int    // estimated
+	BodyBytes    int64  // size of the decompressed request body; 0 if unknown
 	Stream       bool
-	Body         []byte // JSON; nil: the hook does not receive the body
+	Body         []byte // JSON; nil if the hook does not get the body
 }
 
-// pieces returns the question as JSON. The body is one of the pieces and is not copied.
+// pieces returns the question as JSON. The body is one of the pieces, and is not copied.
 func (q *Question) pieces(hook string) [][]byte {
 	head := append(make([]byte, 0, 512), `{"version":`+version+`,"hook":`...)
 	head = jsonx.AppendStringS(head, hook)
@@ -49,8 +49,8 @@ func (q *Question) pieces(hook string) [][]byte {
 	return [][]byte{append(head, `,"body":`...), q.Body, {'}'}}
 }
 
-// question is a question that is being sent. net/http may read it on another goroutine, even after
-// it has returned.
+// question is a question that is being sent. Another goroutine of net/http may read it, even after
+// net/http has returned.
 type question struct {
 	mu     sync.Mutex
 	pieces [][]byte // nil after end
@@ -65,7 +65,8 @@ func (q *question) size() (n int64) {
 
 func (q *question) reader() io.ReadCloser { return &questionReader{of: q} }
 
-// end detaches all readers. The caller may reuse the memory of the pieces afterwards.
+// end detaches all readers from the question. Afterwards, the caller may reuse the memory of the
+// pieces.
 func (q *question) end() {
 	q.mu.Lock()
 	q.pieces = nil
@@ -74,8 +75,8 @@ func (q *question) end() {
 
 var errEnded = errors.New("the question has ended")
 
-// questionReader reads a question. It does not implement io.WriterTo, because WriteTo would pass
-// the memory of the body to net/http.
+// questionReader reads a question. It does not implement io.WriterTo, because WriteTo would let
+// net/http retain the memory of the body.
 type questionReader struct {
 	of        *question
 	piece, at int

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Failures counts the questions to a hook in the last minute.
+// Failures counts the questions to a hook, and their failures, in the last minute.
 type Failures[F any] struct {
 	Hook          string
 	Asked, Failed int
@@ -18,8 +18,8 @@ type Failures[F any] struct {
 
 const recentWindow = time.Minute
 
-// Recent counts questions and failures of hooks in the last minute. F describes a failure. Any
-// goroutine may use it.
+// Recent counts the questions to hooks and the failures of hooks in the last minute. F describes a
+// failure. A Recent may be used by multiple goroutines.
 type Recent[F any] struct {
 	mu   sync.Mutex
 	rows map[string]*recentRow[F]
@@ -52,8 +52,8 @@ func (r *Recent[F]) Add(hook string, failed *F, now time.Time) {
 	}
 }
 
-// Failures returns the hooks that failed in the last minute, sorted by name. It forgets hooks that
-// were not asked in that time.
+// Failures returns the hooks that failed in the last minute, sorted by name. It removes hooks that
+// were not asked during that minute.
 func (r *Recent[F]) Failures(now time.Time) (all []Failures[F]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

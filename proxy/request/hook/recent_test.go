@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestRecent checks that failures and decisions of a hook are counted for one minute.
+// TestRecent checks that a hook's failures and decisions are counted for one minute.
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	var r Recent[Failure]

@@ -6,7 +6,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-const maxBoundary = 70 // RFC 2046, 5.1.1
+const maxBoundary = 70 // from RFC 2046, 5.1.1
 
 // Boundary returns the boundary in a Content-Type. It returns an *Error if the type is not
 // multipart/form-data, or if the boundary is missing, duplicate or malformed.
@@ -36,7 +36,8 @@ func Boundary(contentType []byte) (string, error) {
 	return boundary, nil
 }
 
-// validBoundary checks the alphabet of RFC 2046. It refuses spaces, which are valid but never used.
+// validBoundary checks that b uses the alphabet of RFC 2046. It rejects spaces, which are valid but
+// never used.
 func validBoundary(b []byte) bool {
 	if len(b) == 0 || len(b) > maxBoundary {
 		return false
@@ -50,11 +51,12 @@ func validBoundary(b []byte) bool {
 }
 
 // parameter parses one "name=value" and the semicolon after it. A quoted value is returned without
-// quotes but with its escapes. An unquoted value must satisfy plain. The value need not be a token
-// (RFC 2045), because many clients send boundaries that are not tokens.
+// its quotes, but its escapes are not decoded. plain reports whether an unquoted value is valid.
+// The value does not have to be a token (RFC 2045), because many clients send boundaries that are
+// not tokens.
 func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
-	if len(in) == 0 { // "; " at the end
+	if len(in) == 0 { // the input ended with "; "
 		return nil, nil, nil, true
 	}
 	eq := bytes.IndexByte(in, '=')

@@ -1,7 +1,7 @@
 package multipart
 
-// Error describes why a body is not a valid form. Reason is one of the constants below and contains
-// no text from the client.
+// Error describes why a body is not a valid form. Reason is one of the constants below, and
+// contains no text from the client.
 type Error struct{ Reason string }
 
 // Error implements error.
@@ -9,8 +9,8 @@ func (e *Error) Error() string { return "read multipart form: " + e.Reason }
 
 func fault(reason string) error { return &Error{reason} }
 
-// These are the reasons of an Error. Each completes a sentence that starts with "The form could not
-// be read: ".
+// These are the possible reasons for an Error. Each reason completes a sentence that starts with
+// "The form could not be read: ".
 const (
 	NotForm        = "the Content-Type must be multipart/form-data"
 	NoBoundary     = "the Content-Type has no boundary"

@@ -10,10 +10,12 @@ import (
 type Part struct {
 	Name string // 1 to 64 letters, digits and "-_.[]"
 	File bool   // whether the part has a file name, which may be empty
-	// Filename is a safe form of the file name: its last 64 characters at most, with everything
-	// except letters, digits and "-_." replaced. It is "" if the client sent no file name.
+	// Filename is a safe form of the file name. It contains at most the last 64 characters, and
+	// everything except letters, digits and "-_." is replaced. If the client sent no file name,
+	// Filename is empty.
 	Filename string
-	// ContentType is the media type without parameters, or "" if it is missing or malformed.
+	// ContentType is the media type without parameters. If it is missing or malformed, ContentType
+	// is empty.
 	ContentType string
 }
 
@@ -66,7 +68,7 @@ func (p *Part) disposition(value []byte) error {
 	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
 		return fault(NoName)
 	}
-	var seen [3]bool // name, filename, filename*
+	var seen [3]bool // for name, filename and filename*
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool
@@ -90,7 +92,7 @@ func (p *Part) disposition(value []byte) error {
 			if !seen[1] { // filename takes precedence over filename*
 				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
-		case bytes.IndexByte(name, '*') >= 0: // RFC 2231 continuation of a parameter
+		case bytes.IndexByte(name, '*') >= 0: // continuation of a parameter (RFC 2231)
 			return fault(BadHeader)
 		}
 		if which >= 0 {
@@ -103,7 +105,7 @@ func (p *Part) disposition(value []byte) error {
 	return nil
 }
 
-// validName accepts the usual characters of field names. Two parsers could interpret names with
+// validName accepts the characters that field names usually contain. Two parsers could interpret
 // other characters differently.
 func validName(b []byte) bool {
 	if len(b) == 0 || len(b) > maxName {
@@ -117,7 +119,7 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last element of a path, with every character replaced that a shell, a file
+// harmless returns the last element of a path. It replaces every character that a shell, a file
 // system or a parser could interpret. Engines need only the extension, such as ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
@@ -132,7 +134,8 @@ func harmless(b []byte) string {
 	return string(out)
 }
 
-// mediaType returns a media type without its parameters, or "" if it is malformed.
+// mediaType returns a media type without its parameters. If the media type is malformed, it returns
+// "".
 func mediaType(value []byte) string {
 	value, _, _ = bytes.Cut(value, []byte{';'})
 	value = bytes.TrimRight(value, " \t")

@@ -13,17 +13,17 @@ const (
 	// MaxHeader is the maximum size of the head of a part in bytes.
 	MaxHeader = 8 << 10
 
-	bufferSize = 32 << 10 // larger than any head or delimiter
+	bufferSize = 32 << 10 // exceeds the size of any head or delimiter
 )
 
-// Reader reads one form. It is not safe for concurrent use. It uses one buffer of 32 KiB.
+// Reader reads one form. A Reader is not safe for concurrent use. It uses one buffer of 32 KiB.
 type Reader struct {
 	src     bufio.Reader
-	delim   []byte // CR LF, two dashes and the boundary
-	content int    // number of buffered bytes that are known to be content
+	delim   []byte // CR LF, two hyphens and the boundary
+	content int    // number of buffered bytes known to be content
 	state   state
 	parts   int
-	fail    error // the first error, which all later calls return
+	fail    error // first error; all later calls return it
 }
 
 type state uint8
@@ -35,13 +35,13 @@ const (
 	atEnd
 )
 
-// NewReader returns a Reader of src. boundary must be a result of Boundary.
+// NewReader returns a Reader that reads from src. boundary must be a result of Boundary.
 func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
-// peek returns the next n bytes, or fewer bytes and an error. At the end of src the error is
-// CutShort.
+// peek returns the next n bytes. If fewer bytes are left, it returns those and an error. At the end
+// of src, the error is CutShort.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -64,8 +64,8 @@ func (r *Reader) come() []byte {
 func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
 
 // Next skips to the next part and reads its head. After the last part, it reads src to its end and
-// returns io.EOF. Any other error is an *Error or an error of src. The Part stays valid after later
-// calls.
+// returns io.EOF. Any other error is an *Error or an error from src. The Part remains valid after
+// later calls.
 func (r *Reader) Next() (Part, error) {
 	if r.fail != nil {
 		return Part{}, r.fail
@@ -109,7 +109,7 @@ func (r *Reader) next() (Part, error) {
 }
 
 // Read reads the body of the current part. It returns io.EOF at the end of the part. Other errors
-// are those of Next.
+// are the same as those of Next.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
 		return 0, r.fail
@@ -133,7 +133,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// search finds content in the buffer, or consumes the delimiter. It reads more bytes if necessary.
+// search finds content in the buffer, or consumes the delimiter. If necessary, it reads more bytes.
 func (r *Reader) search() error {
 	for data := r.come(); ; {
 		switch i := bytes.Index(data, r.delim); {
@@ -155,7 +155,7 @@ func (r *Reader) search() error {
 	}
 }
 
-// begun returns how many bytes at the end of data may be the start of a delimiter.
+// begun returns how many bytes at the end of data could be the start of a delimiter.
 func (r *Reader) begun(data []byte) int {
 	tail := data[max(0, len(data)-len(r.delim)+1):]
 	for len(tail) > 0 {
@@ -171,7 +171,7 @@ func (r *Reader) begun(data []byte) int {
 	return 0
 }
 
-// start consumes the first delimiter, before which there is usually no line end.
+// start consumes the first delimiter, which usually has no line end before it.
 func (r *Reader) start() error {
 	first := r.delim
 	data, err := r.peek(1)
@@ -218,7 +218,7 @@ func (r *Reader) afterDelimiter() (last bool, err error) {
 	return last, nil
 }
 
-// epilogue reads src to its end and accepts only line ends.
+// epilogue reads src to its end, and accepts nothing but line ends.
 func (r *Reader) epilogue() error {
 	for {
 		switch two, err := r.peek(2); {
@@ -260,8 +260,8 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that starts with a delimiter line. Some parsers interpret this as an
-// empty body, others as content.
+// notAtOnce rejects a body that starts with a delimiter line. Some parsers interpret such a body as
+// empty, others as content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
 	for data := r.come(); ; {

@@ -141,7 +141,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// TestStandardReaderIsLooser shows why the reader of the standard library is not used: it accepts
+// TestStandardReaderIsLooser shows why the reader in the standard library is not used: it accepts
 // forms that two parsers could interpret differently.
 func TestStandardReaderIsLooser(t *testing.T) {
 	t.Parallel()
@@ -203,8 +203,8 @@ func TestReaderAcceptsIdentityEncodings(t *testing.T) {
 	}
 }
 
-// TestReaderReturnsSourceErrors checks that the reader returns an error of the source, and returns
-// the same error on later calls.
+// TestReaderReturnsSourceErrors checks that the reader returns an error from its source, and
+// returns the same error on later calls.
 func TestReaderReturnsSourceErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -278,9 +278,9 @@ func TestFilename(t *testing.T) {
 	}
 }
 
-// FuzzReader compares the reader with the reader of the standard library. The standard reader must
-// accept every form that this reader accepts, with the same names and bytes. The sizes of the reads
-// must not matter.
+// FuzzReader compares this reader with the reader in the standard library. The standard reader must
+// accept every form that this reader accepts, and must return the same names and bytes. The result
+// must not depend on the sizes of the reads.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{plainForm, "--B--", "--B\nContent-Disposition: form-data; name=\"a\"; filename=\"\\\"\"\n\n\n--B--\n\n", "--B\nContent-Disposition: form-data; name=a\n\n\n--Bx\n--B--"} {
 		f.Add([]byte(crlf(s)), uint64(1))
@@ -318,8 +318,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzWriter checks that the reader accepts every form that the standard library writes within the
-// limits.
+// FuzzWriter checks that the reader accepts every form that the standard library writes, as long as
+// the form is within the limits.
 func FuzzWriter(f *testing.F) {
 	f.Add("model", []byte("whisper"), "a.wav", []byte("\r\n--B\r\n"))
 	f.Fuzz(func(t *testing.T, name string, value []byte, filename string, file []byte) {

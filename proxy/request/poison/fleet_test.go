@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// told is a fleet for tests. Its method tell passes the reports of every edge to all edges.
+// told is a fleet for tests. Its tell method passes the reports of every edge to all edges.
 type told struct {
 	edges []*Requests
 	lost  map[uint64][]*upstreams.Upstream
@@ -29,9 +29,9 @@ func (f *told) tell() {
 	}
 }
 
-// TestFleetSharesLosses checks that a third edge refuses a body that has killed one engine at each
-// of two edges. It refuses the body as long as some edge finds both engines down and no engine has
-// answered the body. All edges must compute the same hash of the body.
+// TestFleetSharesLosses checks that a third edge rejects a body that has killed one engine at each
+// of two edges. It must reject the body as long as any edge finds both engines down and no engine
+// has answered the body. All edges must compute the same hash for the body.
 func TestFleetSharesLosses(t *testing.T) {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {

@@ -16,29 +16,30 @@ import (
 
 const (
 	memory    = time.Minute
-	maxBodies = 1024 // in a larger outage, the breakers are sufficient protection
+	maxBodies = 1024 // in a larger outage, the breakers are enough protection
 )
 
-// Requests remembers which bodies have killed which engines. Any goroutine may call its methods.
+// Requests records which bodies have killed which engines. Its methods may be called by multiple
+// goroutines.
 type Requests struct {
 	seed   maphash.Seed
-	common atomic.Pointer[string] // seed of the fleet; nil: no seed is known
-	until  atomic.Int64           // when the newest entry of bodies expires, in Unix nanoseconds
+	common atomic.Pointer[string] // the fleet's seed; nil if it is not known
+	until  atomic.Int64           // when the newest entry in bodies expires, in Unix nanoseconds
 	some   atomic.Bool
-	fleet  Fleet
+	fleet  Fleet // nil if this edge is not in a fleet
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time // when each failure expires, by hash of the body
+	failed map[uint64]time.Time // when each failure expires, keyed by the hash of the body
 	shared map[uint64][]*upstreams.Upstream
 }
 
-// Fleet sends the records of this edge to the other edges.
+// Fleet passes the records of this edge to the other edges.
 type Fleet interface {
-	// Lost reports that the body with this hash has killed an engine. The record expires after
+	// Lost reports that the body with the given hash has killed an engine. The record expires after
 	// life.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
-	// Cleared reports that an engine has answered the body with this hash.
+	// Cleared reports that an engine has answered the body with the given hash.
 	Cleared(hash uint64)
 }
 
@@ -47,15 +48,15 @@ type lostEngines struct {
 	engines []*upstreams.Upstream
 }
 
-// New returns Requests without entries.
+// New returns a Requests without records.
 func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
 
-// ShareBy shares the records with a fleet. It must be called before any other method.
+// ShareBy makes r share its records with a fleet. It must be called before any other method.
 func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
 
-// Seed sets the seed of the fleet. If the seed has changed, it removes all hashes, which were
+// Seed sets the fleet's seed. If the seed changes, Seed removes all hashes, because they were
 // computed with the old seed.
 func (r *Requests) Seed(seed string) {
 	if before := r.common.Load(); before != nil && *before == seed {
@@ -67,7 +68,7 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn replaces the records of the fleet. lost maps the hash of a body to the engines that the
+// Learn replaces the records from the fleet. lost maps the hash of a body to the engines that the
 // body has killed.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
@@ -76,7 +77,7 @@ func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.some.Store(len(lost) > 0)
 }
 
-// Record records that body has killed u. It returns the hash for Clear.
+// Record records that body has killed u. It returns the hash of the body for Clear.
 func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	until := now.Add(memory)
@@ -106,8 +107,8 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 	return hash
 }
 
-// RecordFailure records that an engine has reported an internal failure for body. It returns the
-// hash for ClearFailure.
+// RecordFailure records that an engine reported an internal failure for body. It returns the hash
+// of the body for ClearFailure.
 func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()
@@ -123,7 +124,7 @@ func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	return hash
 }
 
-// Fails reports whether an engine has reported an internal failure for body in the last minute.
+// Fails reports whether an engine reported an internal failure for body in the last minute.
 func (r *Requests) Fails(body []byte, now time.Time) bool {
 	hash := r.Hash(body)
 	r.mu.Lock()
@@ -132,7 +133,7 @@ func (r *Requests) Fails(body []byte, now time.Time) bool {
 	return ok && now.Before(until)
 }
 
-// ClearFailure forgets the failure of a body, because another engine has answered the body.
+// ClearFailure removes the failure record of a body that another engine has answered.
 func (r *Requests) ClearFailure(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +151,8 @@ func (r *Requests) Hash(body []byte) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// Clear forgets the lost engines of a body, because an engine has answered the body.
+// Clear removes the record of the engines that a body killed, because an engine has answered the
+// body.
 func (r *Requests) Clear(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

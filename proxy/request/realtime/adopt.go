@@ -15,7 +15,7 @@ import (
 const mostOfEngine = 1 << 20
 
 // adopt returns the library's client connection for conn, whose handshake package http1 has already
-// completed. The library insists on a handshake, so adopt simulates a successful one.
+// completed. The library insists on a handshake, so adopt simulates a successful handshake.
 func adopt(conn net.Conn) (*websocket.Conn, error) {
 	ws, _, err := websocket.Dial(context.Background(), "ws://engine/", &websocket.DialOptions{
 		HTTPClient:      &http.Client{Transport: adopted{conn}},

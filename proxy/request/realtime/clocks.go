@@ -15,8 +15,8 @@ const (
 	// longest is the maximum duration of a session if timeouts.total is not set. OpenAI uses the
 	// same value.
 	longest = 60 * time.Minute
-	// pingEvery is the interval between pings to the client. If a client does not answer a ping, it
-	// has disconnected.
+	// pingEvery is the interval between pings to the client. A client that does not answer a ping
+	// counts as disconnected.
 	pingEvery = 30 * time.Second
 )
 
@@ -51,8 +51,8 @@ func (s *session) noModel() {
 	s.side.Close(closePolicy, "no model was named")
 }
 
-// limits returns three time limits: for an engine that owes text, for silence, and for the session.
-// The caller must hold mu.
+// limits returns three time limits: for an engine that owes text, for silence on both sides, and
+// for the session. The caller must hold mu.
 func (s *session) limits() (stall, idle, total time.Duration) {
 	stall, idle, total = s.about.Idle, idleTime, longest
 	if s.about.Quiet > 0 {

@@ -22,11 +22,12 @@ import (
 	"penstock/translate/realtime"
 )
 
-// fasthttp starts a goroutine for its date, which must not belong to a synctest bubble.
+// fasthttp starts a goroutine that updates its date. This goroutine must not start in a synctest
+// bubble.
 var _ = new(fasthttp.ResponseHeader).AppendBytes(nil)
 
-// open runs serve as the session of a client, in a synctest bubble. It returns the client's end of
-// the connection after the answer to its handshake.
+// open runs serve in a synctest bubble, with a client's session. It returns the client's end of the
+// connection after the handshake response.
 func open(t *testing.T, serve func(*session)) net.Conn {
 	t.Helper()
 	f := &config.File{Auth: config.AuthNone}
@@ -59,8 +60,8 @@ func open(t *testing.T, serve func(*session)) net.Conn {
 	return client
 }
 
-// withEngine runs the clocks of a session that has an engine, and reads the client. It passes on how
-// the session ended.
+// withEngine returns a function that runs the clocks of a session with an engine, and reads from
+// the client. The function sends how the session ended to ended.
 func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
 	return func(s *session) {
 		s.about = about
@@ -84,7 +85,6 @@ func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
 	}
 }
 
-// next reads a short frame.
 func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	t.Helper()
 	var head [2]byte
@@ -102,7 +102,7 @@ func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// say writes a masked frame whose mask is all zeros.
+// say writes a masked frame to c. The mask is all zeros.
 func say(c net.Conn, op byte, payload string) {
 	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
 }
@@ -116,8 +116,8 @@ const (
 
 var patient = &call.Engine{Idle: time.Minute}
 
-// TestSilentClient checks that a client is pinged after 30 seconds, and that one that does not
-// answer is dropped after 60, together with its session.
+// TestSilentClient checks that a client is pinged after 30 seconds. If it does not answer, it must
+// be disconnected after 60 seconds, and its session must end.
 func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan *ending, 1)
@@ -135,8 +135,8 @@ func TestSilentClient(t *testing.T) {
 	})
 }
 
-// TestSessionClocks checks how long a session lasts whose client answers every ping, and speaks
-// every so often or not at all.
+// TestSessionClocks checks how long a session lasts if the client answers every ping, and speaks
+// either regularly or never.
 func TestSessionClocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		about  *call.Engine
@@ -182,8 +182,8 @@ func TestSessionClocks(t *testing.T) {
 	}
 }
 
-// TestSilentEngine checks that an engine that owes text and is silent for its limit ends the
-// session, but not one that owes nothing.
+// TestSilentEngine checks that a silent engine ends the session when its time limit passes, but
+// only if it owes text.
 func TestSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan *ending, 1)
@@ -214,8 +214,8 @@ func TestSilentEngine(t *testing.T) {
 	})
 }
 
-// TestNoModel checks that a session that names no model within its time gets an error and is closed
-// with 1008.
+// TestNoModel checks that if a client does not name a model in time, it gets an error and the
+// session is closed with 1008.
 func TestNoModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := open(t, (*session).serve)

@@ -1,25 +1,27 @@
-// Package realtime serves GET /v1/realtime: sessions over WebSocket that transcribe speech while it
-// is spoken. Clients use OpenAI's protocol, which package translate/realtime translates for
-// engines.
+// Package realtime serves GET /v1/realtime, which provides sessions over WebSocket that transcribe
+// speech while it is spoken. Clients use OpenAI's protocol, which package translate/realtime
+// translates for the engines.
 //
 // # A session is a call
 //
-// A session is one call (call.Dialogue) from its admission to its end. Like any call, it has a key,
-// limits, hooks, a queue, a slot of the audio pool, metrics, a log line and a row on the status
-// page. If the query names the model, the call is admitted and connected to an engine before the
-// upgrade, so that a refusal has an HTTP status. Otherwise the upgrade comes first, and the first
-// session.update names the model. This message must arrive within modelTime, and earlier messages
-// must be small. If the call is then refused, the client gets an error event and a close frame.
+// From its admission to its end, a session is one call (call.Dialogue). Like any call, it has a
+// key, limits, hooks, a queue, a slot in the audio pool, metrics, a log line and a row on the
+// status page. If the query names the model, the call is admitted and connected to an engine before
+// the upgrade, so that an error has an HTTP status. Otherwise, the upgrade comes first, and the
+// first session.update names the model. This message must arrive within modelTime, and earlier
+// messages must be small. If the call is then rejected, the client gets an error event and a close
+// frame.
 //
-// A key is charged for each transcript as the engine counts it. A session whose key has then exceeded
-// a limit ends.
+// For each transcript, the key is charged what the engine counted. If the key then exceeds a limit,
+// the session ends.
 //
-// Two goroutines run a session. One reads the client and writes to the engine, the other reads the
-// engine and writes to the client. Neither keeps more than one message, so a side that does not read
-// stalls the other one. Audio that vLLM would drop waits in the client's socket.
+// Two goroutines run a session. One reads from the client and writes to the engine; the other reads
+// from the engine and writes to the client. Each goroutine stores at most one message, so a side
+// that does not read also stalls the other side. Audio that vLLM would drop waits in the client's
+// socket.
 //
-// If the engine is lost before the first audio was sent, another engine takes over. If it is lost
-// later, the session fails, because the edge does not store audio.
+// If the engine is lost before the first audio was sent, another engine takes over. If the engine
+// is lost later, the session fails, because the edge does not store audio.
 //
 // # Close codes
 //
@@ -32,5 +34,6 @@
 //	1011  the engine was lost, or has kept silent although it owed text
 //	1013  the call was refused, but may be repeated (429, 503); a transcript has exceeded the key's limits
 //
-// The edge sends an error event before each close, unless the client has closed the connection.
+// The edge sends an error event before it closes the connection, unless the client has closed the
+// connection.
 package realtime

@@ -21,7 +21,7 @@ import (
 
 var errBinary = errors.New("the engine's message is not text")
 
-// meet exchanges the first messages with an engine: it waits for session.created and sends the
+// meet exchanges the first messages with an engine. It waits for session.created and then sends the
 // settings.
 func (s *session) meet(e *call.Engine) error {
 	ws, err := adopt(e.Conn)
@@ -53,7 +53,7 @@ func (s *session) meet(e *call.Engine) error {
 			return err
 		}
 	}
-	_ = e.Conn.SetDeadline(time.Time{}) // must be cleared before another goroutine may write
+	_ = e.Conn.SetDeadline(time.Time{}) // must be cleared before another goroutine writes
 	s.mu.Lock()
 	s.engine, s.about = ws, e
 	s.changed.Broadcast()
@@ -61,8 +61,8 @@ func (s *session) meet(e *call.Engine) error {
 	return nil
 }
 
-// cause converts an invalid message or a close frame of an engine into a failure. It returns other
-// errors unchanged.
+// cause converts an engine's invalid message or close frame into a failure. It returns other errors
+// unchanged.
 func cause(err error) error {
 	var failed *http1.Failure
 	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
@@ -76,11 +76,11 @@ func cause(err error) error {
 func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
 	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails only if the connection is closed
 	err := ws.Write(context.Background(), websocket.MessageText, message)
-	_ = about.Conn.SetWriteDeadline(time.Time{}) // a pong has its own limit
+	_ = about.Conn.SetWriteDeadline(time.Time{}) // a pong has a separate limit
 	return err
 }
 
-// run reads the engine's events and forwards them to the client until the session ends. Then it
+// run reads the engine's events and forwards them to the client until the session ends. It then
 // ends the call and closes the connection.
 func (s *session) run(done chan<- struct{}) {
 	defer close(done)
@@ -130,7 +130,7 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 		s.call.FirstText(time.Unix(0, s.sent.Load()))
 	}
 	var spent *apierr.Error
-	if h.Counted { // also if the client does not get the transcript any more
+	if h.Counted { // even if the client no longer gets the transcript
 		spent = s.call.Used(h.Prompt, h.Completion)
 	}
 	for _, event := range h.Client {
@@ -153,7 +153,7 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 }
 
 // leave closes the engine's connection after an error. It returns the error that ends the session.
-// The error is nil if the session has already ended or another engine has taken over.
+// The error is nil if the session has already ended or if another engine has taken over.
 func (s *session) leave(err error) *apierr.Error {
 	s.mu.Lock()
 	ws, end, over := s.engine, s.end, s.over
@@ -176,7 +176,7 @@ func (s *session) leave(err error) *apierr.Error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over && s.engine != nil { // the session has meanwhile ended
+	if s.over && s.engine != nil { // the session has ended in the meantime
 		_ = s.engine.CloseNow()
 	}
 	return nil
@@ -186,7 +186,7 @@ func (s *session) leave(err error) *apierr.Error {
 const closeGrace = time.Second
 
 // awaitReader waits until the goroutine that reads from the client has ended the session, because
-// it may not have read the client's close frame yet. It returns how the session ended.
+// that goroutine may not have read the client's close frame yet. It returns how the session ended.
 func (s *session) awaitReader() *ending {
 	defer time.AfterFunc(closeGrace, s.cut).Stop()
 	s.mu.Lock()
@@ -222,7 +222,8 @@ func (s *session) tell(refused *apierr.Error) {
 	s.side.Close(code, reason)
 }
 
-// conclude ends the call and the connection after the client or the edge has ended the session.
+// conclude ends the call and closes the connection after the client or the edge has ended the
+// session.
 func (s *session) conclude() {
 	end := s.end
 	if end.clean {

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// modelTime is how long a session may stay without a model.
+	// modelTime is how long a session may wait for the model to be named.
 	modelTime = 10 * time.Second
 	// earlyMessage is the maximum size of a message before the model is known. It is large enough
 	// for settings but not for audio.
@@ -31,40 +31,42 @@ const (
 	mostMessage = 21 << 20
 )
 
-// session is one session. The goroutine of serve reads from the client, and the goroutine of run
-// reads from the engine.
+// session is a client's session. The goroutine of serve reads from the client, and the goroutine of
+// run reads from the engine.
 type session struct {
 	all   *Sessions
 	side  *socket.Socket
-	key   *auth.Key // nil: no key is required
+	key   *auth.Key // nil if no key is required
 	query []byte
 	talk  *realtime.Talk
 	begun time.Time
 
-	heard  atomic.Int64 // Unix nanoseconds of the last message from either side
-	spoken atomic.Int64 // Unix nanoseconds: the engine's last message, or the last end of audio sent to it
-	sent   atomic.Int64 // Unix nanoseconds of the last audio sent to the engine
+	heard atomic.Int64 // time of the last message from either side, in Unix nanoseconds
+	// Time in Unix nanoseconds of the engine's last message, or of the last end of audio sent to
+	// the engine, whichever is later.
+	spoken atomic.Int64
+	sent   atomic.Int64 // time of the last audio sent to the engine, in Unix nanoseconds
 
 	mu      sync.Mutex
-	changed sync.Cond // signals a change of engine, gone, over or Talk.Waits
-	call    *call.Dialogue
-	engine  *websocket.Conn
+	changed sync.Cond       // signals changes of engine, gone, over and Talk.Waits
+	call    *call.Dialogue  // nil while no model is known
+	engine  *websocket.Conn // nil if there is none now
 	about   *call.Engine
-	gone    bool // whether the client has disconnected according to the listener
+	gone    bool // whether the listener has reported that the client disconnected
 	over    bool
 	end     *ending
 	timer   *time.Timer
 }
 
 type ending struct {
-	code   int // close code; 0: the connection is already closed or has failed
+	code   int // close code; 0 if the connection is already closed or has failed
 	reason string
-	error  *apierr.Error // error event; nil: none
-	failed error         // failure of the engine, if the engine is to blame
+	error  *apierr.Error // error event; nil if none is sent
+	failed error         // the engine's failure if the engine is to blame
 	clean  bool
 }
 
-// begin starts the call. If the call is refused, it returns the response, otherwise nil.
+// begin starts the call. If the call is rejected, begin returns the response; otherwise, nil.
 func (s *session) begin(model string) *fasthttp.Response {
 	body := append(jsonx.AppendStringS([]byte(`{"model":`), model), '}')
 	ctx := s.side.Request(endpoint.Realtime.Path, s.query, body)
@@ -98,7 +100,7 @@ func (s *session) serve() {
 	done := make(chan struct{})
 	go s.all.services.Guard.Once(guard.WebSocket, func() { s.run(done) })
 	defer func() {
-		s.stop(&ending{}) // has an effect only after a failed write or a panic
+		s.stop(&ending{}) // has no effect unless a write failed or the session panicked
 		<-done
 	}()
 	if err != nil {
@@ -114,8 +116,8 @@ func mostOf(c *config.File, key *auth.Key) int64 {
 	return min(mostMessage, endpoint.Realtime.BodyLimit(c, key.Bodies()))
 }
 
-// awaitModel reads messages until a message names the model, and then starts the call. It returns
-// false if the session has ended.
+// awaitModel reads messages until one names the model, and then starts the call. It returns false
+// if the session has ended.
 func (s *session) awaitModel(message *socket.Message) bool {
 	r := reader{session: s, message: message, early: true}
 	for s.talk.Settings().Model == "" {
@@ -148,10 +150,10 @@ type reader struct {
 	message *socket.Message
 	audio   *realtime.Audio
 	doc     jsonx.Doc
-	early   bool // whether the model is unknown
+	early   bool // whether the model is still unknown
 }
 
-// next reads and handles one message whose size does not exceed most. It returns false if the session has
+// next reads and handles one message of at most the size most. It returns false if the session has
 // ended.
 func (r *reader) next(most int64) bool {
 	clean, err := r.side.Receive(r.message, most, mostOf(r.all.services.Current().Config, r.key))
@@ -160,7 +162,7 @@ func (r *reader) next(most int64) bool {
 		return false
 	}
 	defer r.message.Release()
-	defer r.doc.Reset() // because the document refers to the message
+	defer r.doc.Reset() // deferred because the document refers to the message
 	r.heard.Store(time.Now().UnixNano())
 	r.mu.Lock()
 	if r.call != nil {
@@ -193,8 +195,8 @@ func (r *reader) lost(clean bool, err error) {
 
 var errOver = errors.New("the session is over")
 
-// refuse reports an invalid message to the client. Each invalid message counts as a request of the
-// key, which limits their number.
+// refuse reports an invalid message to the client. To limit their number, each invalid message
+// counts as a request of the key.
 func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error {
 	limited := call.TakeRequest(r.all.services.Current(), r.key, time.Now())
 	if limited != nil {
@@ -256,7 +258,8 @@ func (r *reader) append(audio []byte) error {
 	return r.audio.Pieces(audio, func(message []byte) error { return r.toEngine(message, true) })
 }
 
-// await blocks until the engine accepts audio. Meanwhile the client's messages stay in its socket.
+// await blocks until the engine accepts audio. Until then, the client's messages stay in its
+// socket.
 func (r *reader) await() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,8 +272,8 @@ func (r *reader) await() error {
 	return nil
 }
 
-// toEngine writes a message to the engine. Once it has sent audio, no other engine can take over
-// the session.
+// toEngine writes a message to the engine. After toEngine has sent audio, no other engine can take
+// over the session.
 func (r *reader) toEngine(message []byte, audio bool) error {
 	r.mu.Lock()
 	for !r.over && !r.gone && r.engine == nil {
@@ -289,7 +292,7 @@ func (r *reader) toEngine(message []byte, audio bool) error {
 		r.sent.Store(time.Now().UnixNano())
 	}
 	if err := writeText(ws, about, message); err != nil && audio {
-		_ = ws.CloseNow() // run then ends the session
+		_ = ws.CloseNow() // makes run end the session
 		return r.awaitEnd()
 	}
 	return nil
@@ -304,7 +307,7 @@ func (r *reader) awaitEnd() error {
 	return errOver
 }
 
-// stop ends the session, unless it has already ended, and wakes both goroutines.
+// stop ends the session if it has not ended yet, and wakes both goroutines.
 func (s *session) stop(why *ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,29 +22,29 @@ import (
 	"penstock/translate/realtime"
 )
 
-// Sessions manages the open sessions of an edge. Any goroutine may call its methods.
+// Sessions manages the open sessions of an edge. Its methods may be called by multiple goroutines.
 type Sessions struct {
 	services *call.Services
 	draining func() bool
 
 	mu     sync.Mutex
 	open   map[*session]struct{}
-	ofKey  map[string]int // number of sessions by key id
+	ofKey  map[string]int // number of sessions, keyed by key id
 	opened uint64
 }
 
-// New returns Sessions without any sessions.
+// New returns a Sessions without open sessions.
 func New(s *call.Services, draining func() bool) *Sessions {
 	return &Sessions{services: s, draining: draining, open: map[*session]struct{}{}, ofKey: map[string]int{}}
 }
 
-// shareOfKey limits the sessions of one key to 1/4 of limits.connections, like other WebSocket
-// connections. The limit is needed because a session without a model does not count against the
-// key's concurrency.
+// shareOfKey limits the sessions of one key to 1/4 of limits.connections. The same limit applies to
+// other WebSocket connections. It is needed because a session without a model does not count
+// against the key's concurrency.
 const shareOfKey = 4
 
-// Serve takes over the connection of a request to endpoint.Realtime.Path, or returns an error. It
-// authenticates the request and checks its origin. The server has already applied its checks.
+// Serve takes over the connection of a request for endpoint.Realtime.Path, or returns an error. It
+// authenticates the request and checks its origin. The server must already have applied its checks.
 func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := s.services.Current(), &ctx.Request.Header
 	if snap.Config.Strict {
@@ -83,7 +83,7 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return s.upgrade(ctx, side, key, string(args.Peek("model")))
 }
 
-// upgrade answers the handshake. If the model is known, it first connects the call to an engine.
+// upgrade completes the handshake. If the model is known, it first connects the call to an engine.
 func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *auth.Key, model string) *apierr.Error {
 	if refused := side.Accept(ctx, "realtime"); refused != nil {
 		return refused
@@ -97,7 +97,7 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 			return nil
 		}
 	}
-	// like every other answer; Serve sends this one early
+	// all responses have this header, but this one is sent early, by Serve
 	if origin := browser.AllowedOrigin(ctx, s.services.Current().Config.CORS.Origins); origin != "" {
 		browser.Share(&ctx.Response.Header, origin)
 	}
@@ -118,7 +118,7 @@ func replace(dst, refusal *fasthttp.Response) {
 	dst.SetBody(refusal.Body())
 }
 
-// keyIn returns the key in a subprotocol. A browser cannot set the headers of a WebSocket, so
+// keyIn returns the key offered in a subprotocol. A browser cannot set headers for a WebSocket, so
 // OpenAI's clients offer the subprotocol openai-insecure-api-key.KEY.
 func keyIn(offered [][]byte) (key string, found bool) {
 	for _, list := range offered {
@@ -147,15 +147,15 @@ func (s *Sessions) mayOpen(key *auth.Key) *apierr.Error {
 	return e
 }
 
-// Connections returns the number of open sessions, and how many sessions were opened in total.
+// Connections returns the number of open sessions and the total number of sessions opened so far.
 func (s *Sessions) Connections() (open int, opened uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open), s.opened
 }
 
-// Review ends the sessions that have no model, but only if the edge is draining. Sessions with a
-// model are calls, and are drained like all calls.
+// Review ends sessions without a model during a drain. Sessions that have a model are calls, and
+// are drained like all calls.
 func (s *Sessions) Review() {
 	if !s.draining() {
 		return
@@ -199,7 +199,7 @@ func newSession(s *Sessions, side *socket.Socket, key *auth.Key, query []byte) *
 	return one
 }
 
-// These are the close codes, and the reason that a drain reports.
+// These are the close codes, and the close reason during a drain.
 const (
 	closeNormal  = int(websocket.StatusNormalClosure)
 	closeGoing   = int(websocket.StatusGoingAway)

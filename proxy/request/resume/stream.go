@@ -16,13 +16,15 @@ type Stream struct {
 	begun  chat.Begun
 	memory *limit.Memory
 	held   int64
-	sent   int  // length of begun.Text when the last engine was asked to continue it
-	tokens int  // tokens in begun: the number that the engines reported, capped at what the client can have received
-	told   int  // highest token count that the current engine has reported so far
+	sent   int // length of begun.Text when an engine was last asked to continue it
+	// Number of tokens in begun as reported by the engines, capped at what the client can have
+	// received.
+	tokens int
+	told   int  // highest token count reported by the current engine
 	over   bool // whether storing has stopped
 }
 
-// Wrap returns a Stream around codec. Its text is reserved from memory.
+// Wrap returns a Stream that wraps codec. The bytes of the stored text are reserved from memory.
 func Wrap(codec endpoint.Stream, memory *limit.Memory) *Stream {
 	s := &Stream{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
@@ -39,7 +41,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	switch _, unread := r.Read(ev); {
 	case unread != nil || len(r.ToolCalls.List) > 0 || len(r.Refusal) > 0:
 		s.Release()
-	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // engines do not reason after they have started the answer
+	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // engines do not reason after answering
 		s.Release()
 	default:
 		s.keep(&s.begun.Reasoning, r.Reasoning)
@@ -49,10 +51,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// count adds the tokens of an event with the given number of bytes. It adds what the engine has
-// counted, but at most one token for each byte. For an event without bytes it adds at most one
-// token. The total determines how many tokens another engine may still generate, and whether an
-// interrupted answer had reached its limit.
+// count adds the tokens of an event that added the given number of bytes. It adds what the engine
+// counted, but at most one token per byte. For an event without bytes, it adds at most one token.
+// The total determines how many tokens another engine may still generate, and whether an
+// interrupted answer has reached its limit.
 func (s *Stream) count(bytes int) {
 	if told := s.Usage().Completion; told > s.told {
 		s.tokens += min(told-s.told, max(bytes, 1))
@@ -64,8 +66,8 @@ func (s *Stream) count(bytes int) {
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
-	leastKept = 4 << 10  // minimum reservation
-	pooled    = 64 << 10 // larger buffers count as garbage when they are released
+	leastKept = 4 << 10  // minimum size of a reservation
+	pooled    = 64 << 10 // buffers above this size count as garbage when released
 )
 
 func (s *Stream) keep(to *[]byte, piece []byte) {
@@ -78,7 +80,7 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 			s.Release()
 			return
 		}
-		s.held += int64(size) // counts the old buffer too, which is now garbage
+		s.held += int64(size) // includes the old buffer, which is now garbage
 		*to = append(make([]byte, 0, size), *to...)
 	}
 	*to = append(*to, piece...)
@@ -87,7 +89,7 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 // Keeps reports whether another engine could still continue the answer.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields releases the stored text if more than half of the memory is used, which makes room for new
+// Yields releases the stored text if more than half of the memory is in use, to make room for new
 // requests.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
@@ -95,16 +97,17 @@ func (s *Stream) Yields() {
 	}
 }
 
-// Said reports whether there is text that no engine has been asked to continue.
+// Said reports whether the stored text includes new text that no engine has been asked to continue
+// yet.
 func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
 
-// Awaits reports whether the engine that is to continue the answer has not sent anything yet.
+// Awaits reports whether the engine that continues the answer has not sent anything yet.
 func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 
 // Thought reports whether the answer contains reasoning, which the next engine must receive.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
-// Begun returns the partial answer for the engine that is to continue it, and records how much text
+// Begun returns the partial answer for the engine that will continue it, and records how much text
 // that engine gets. The result is valid until the next event.
 func (s *Stream) Begun() *chat.Begun {
 	s.begun.Tokens = s.tokens
@@ -112,8 +115,8 @@ func (s *Stream) Begun() *chat.Begun {
 	return &s.begun
 }
 
-// NextEngine implements endpoint.Stream. If the client has not received anything yet, it drops the
-// stored text.
+// NextEngine implements endpoint.Stream. If the client has not received any part of the answer yet,
+// it drops the stored text.
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}

@@ -11,7 +11,6 @@ import (
 	"penstock/translate/sse"
 )
 
-// chatCodec is an endpoint.Stream whose dialect is chat.
 type chatCodec struct {
 	*answer.Stream
 }
@@ -42,15 +41,16 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// TestKept checks that a stream stores the text that the client has received. The text must be what
-// the engine wrote, in whole characters, and the reasoning must be stored separately.
+// TestKept checks that a stream stores the text that the client has received. The stored text must
+// equal the engine's text, must end with a complete character, and must not contain the reasoning.
 func TestKept(t *testing.T) {
 	s := wrap(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
 	if s.Said() {
 		t.Error("reasoning alone can be gone on with")
 	}
-	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`) // half of a surrogate pair
+	// The text ends with half of a surrogate pair.
+	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`)
 	b := s.Begun()
 	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.Thought() || s.Said() || !s.Awaits() {
 		t.Errorf("kept %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
@@ -110,7 +110,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// TestKeptGrows checks that a long answer reserves memory only when its buffer doubles.
+// TestKeptGrows checks that a long answer reserves more memory only when its buffer doubles.
 func TestKeptGrows(t *testing.T) {
 	m := limit.NewMemory(8 << 20)
 	s := wrap(m)
@@ -129,7 +129,7 @@ func TestKeptGrows(t *testing.T) {
 	}
 }
 
-// TestTokens checks that a Stream caps the engine's token counts at what the client can have
+// TestTokens checks that a Stream caps an engine's token counts at what the client can have
 // received.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {

@@ -12,29 +12,31 @@ import (
 // changed requests, and sends to an engine with a longer context, a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork limits retries at another engine. If the engine has worked on a failed call for longer,
-// the call is not retried, because the retry may take just as long.
+// LongWork limits retries at other engines. If an engine has worked on a failed call for longer
+// than this, the call is not retried, because the retry may take just as long.
 const LongWork = 30 * time.Second
 
-// Cause is the reason for a failure, reduced to what determines the next step.
+// Cause is the part of a failure's cause that determines the next step.
 type Cause uint8
 
 // These are the causes.
 const (
 	Final     Cause = iota // the client disconnected, a timeout expired, or the request is at fault
-	Lost                   // no connection, a lost connection, or a 502
-	Full                   // the engine currently accepts no calls: 429, 503 or 529
+	Lost                   // the connection failed or was lost, or the engine sent a 502
+	Full                   // the engine currently accepts no calls (429, 503 or 529)
 	NotNow                 // the engine reports that it may be able to answer soon
 	ModelGone              // the engine does not have the model or the endpoint
-	Failed                 // an internal failure of the engine: 500 or 501
+	Failed                 // an internal failure of the engine (500 or 501)
 	BadAnswer              // the response is invalid
-	Gone                   // all calls must leave the engine: its host has vanished, or it is down, stalled or drained
-	TooLong                // the prompt does not fit into the engine's context
-	Doubtful               // a refusal that may be the engine's fault
+	// All calls must leave the engine because its host vanished, or because it is down, stalled or
+	// drained.
+	Gone
+	TooLong  // the prompt does not fit into the engine's context
+	Doubtful // the engine may be at fault for a refusal
 	causes
 )
 
-// String returns the text of the cause in the table of proxy/README.md.
+// String returns the text for the cause in the table in proxy/README.md.
 func (c Cause) String() string {
 	return [...]string{
 		"anything else", "not reached, cut off, 502", "429, 503, 529", "\"not now\" in the engine's words",
@@ -46,38 +48,38 @@ func (c Cause) String() string {
 // Failure describes a failed attempt.
 type Failure struct {
 	Cause      Cause
-	Elsewhere  bool          // for NotNow and Gone: whether another engine may answer
-	Changeable bool          // whether the engine may accept a changed request
+	Elsewhere  bool          // whether another engine may answer after NotNow or Gone
+	Changeable bool          // whether the engine may accept the request after a change
 	Worked     time.Duration // time since the request was sent
 }
 
 // State describes a call after a failed attempt.
 type State struct {
-	Part      bool // the client has received part of the answer
-	Complete  bool // the client has received everything except the end of the answer
-	Resumable bool // another engine can continue the answer
-	Spent     bool // the request cannot be sent again
-	Form      bool // the request is a form, which rules out Repeat and Larger
-	Strict    bool // requests must not be changed
+	Part      bool // whether the client has received part of the answer
+	Complete  bool // whether the client has received everything except the end of the answer
+	Resumable bool // whether another engine can continue the answer
+	Spent     bool // whether the request cannot be sent again
+	Form      bool // whether the request is a form, which rules out Repeat and Larger
+	Strict    bool // whether the request must not be changed
 	BodyFails bool
 
 	Room     bool
 	Longer   bool
 	Below    bool
-	NoBudget bool
+	NoBudget bool // the retry budget is empty
 
-	Attempts int // configured number of sends within a tier
+	Attempts int // configured maximum number of sends within a tier
 	Sends    Sends
 }
 
-// Sends counts how often a call was sent, by step.
+// Sends counts how many times a call was sent, by step.
 type Sends struct {
-	Retries int  // Repeat and Other
-	Changes int  // Change
-	Longer  int  // Larger
-	Moves   int  // Move
-	Below   int  // Below
-	Resumes int  // Resume
+	Retries int  // number of Repeat and Other steps
+	Changes int  // number of Change steps
+	Longer  int  // number of Larger steps
+	Moves   int  // number of Move steps
+	Below   int  // number of Below steps
+	Resumes int  // number of Resume steps
 	Again   bool // whether the last step was Repeat or Change
 }
 
@@ -90,18 +92,18 @@ type Step uint8
 // These are the steps.
 const (
 	Fail   Step = iota
-	Repeat      // to the same engine after a pause
-	Change      // to the same engine, changed
-	Other       // to another engine
-	Move        // to another engine, once, regardless of the other limits
-	Larger      // to an engine with a longer context
-	Below       // to a later tier or a fallback model
-	Resume      // another engine continues the answer
-	Finish      // the edge ends the answer
+	Repeat      // send to the same engine after a pause
+	Change      // send a changed request to the same engine
+	Other       // send to another engine
+	Move        // send to another engine, once, regardless of the other limits
+	Larger      // send to an engine with a longer context
+	Below       // send to a later tier or a fallback model
+	Resume      // let another engine continue the answer
+	Finish      // let the edge end the answer
 	steps
 )
 
-// String returns the text of the step in the table of proxy/README.md.
+// String returns the text for the step in the table in proxy/README.md.
 func (s Step) String() string {
 	return [...]string{
 		"fail", "same engine", "same engine, changed", "another engine", "moved", "longer context",
@@ -109,7 +111,7 @@ func (s Step) String() string {
 	}[s]
 }
 
-// Note counts a send.
+// Note counts one step.
 func (s *Sends) Note(step Step) {
 	switch step {
 	case Repeat, Other:
@@ -129,16 +131,18 @@ func (s *Sends) Note(step Step) {
 	s.Again = step == Repeat || step == Change
 }
 
-// Charged reports whether a step uses the retry budget. A step after ModelGone or Doubtful does
-// not, because the first engine has done no work.
+// Charged reports whether a step uses the retry budget. A step after ModelGone or Doubtful does not
+// use it, because the first engine has done no work.
 func Charged(step Step, f *Failure) bool {
 	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
 }
 
 type rule struct {
-	step   Step
-	causes []Cause // nil: the rule applies to any cause after the client has received part of the answer
-	when   string  // text for the table in proxy/README.md
+	step Step
+	// If nil, the rule applies to all causes, provided that the client has received part of the
+	// answer.
+	causes []Cause
+	when   string // text for the table in proxy/README.md
 	fits   func(*State, *Failure) bool
 }
 
@@ -185,8 +189,8 @@ var rules = []rule{
 
 func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
 
-// Decide returns the step after a failure. If the step is charged (Charged) and the budget is
-// empty, the caller must set NoBudget and call Decide again.
+// Decide returns the step to take after a failure. If the step uses the retry budget (Charged) and
+// the budget is empty, the caller must set NoBudget and call Decide again.
 func Decide(s *State, f *Failure) Step {
 	if s.Spent && !s.Part {
 		return Fail
@@ -199,7 +203,7 @@ func Decide(s *State, f *Failure) Step {
 	return Fail
 }
 
-// concerns reports whether the rule applies to this state and this cause.
+// concerns reports whether the rule applies to this state and failure.
 func (r *rule) concerns(s *State, f *Failure) bool {
 	if s.Part {
 		return r.causes == nil
@@ -207,7 +211,7 @@ func (r *rule) concerns(s *State, f *Failure) bool {
 	return slices.Contains(r.causes, f.Cause)
 }
 
-// unbounded reports whether a step is exempt from MaxSends.
+// unbounded reports whether a step does not count against MaxSends.
 func unbounded(s Step) bool { return s == Move || s == Resume || s == Finish }
 
 // Table returns the rules as a Markdown table.

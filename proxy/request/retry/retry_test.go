@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fresh returns the state after a first send, with a free slot at another engine. If change is not
-// nil, it modifies the state.
+// fresh returns the state after the first send, with a free slot at another engine. If change is
+// not nil, fresh calls it to modify the state.
 func fresh(change func(*State)) State {
 	s := State{Room: true, Attempts: 2}
 	if change != nil {
@@ -92,8 +92,8 @@ func TestDecide(t *testing.T) {
 }
 
 // TestDecideEnds checks that any sequence of failures ends after at most four sends, one move and
-// the allowed resumes. Once the client has received part of the answer, the call may be sent again
-// only to resume it.
+// the permitted number of resumes. Once the client has received part of the answer, the call may be
+// sent again only to resume it.
 func TestDecideEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }

@@ -6,35 +6,36 @@
 // # What a copy may not do
 //
 // A copy must not affect its call. The call is sent to its engine before the copy starts. The copy
-// runs on a separate goroutine and does not share bytes with the call. The call's goroutine only
-// hashes the beginning of the conversation, acquires a slot and copies the body.
+// runs on a separate goroutine, and shares no bytes with the call. The call's goroutine only hashes
+// the beginning of the conversation, acquires a slot and copies the body.
 //
-// A copy gets a slot only under these conditions:
+// A copy gets a slot only if all of the following are true:
 //
 //   - The slot is free immediately, and is not part of the model's reserve.
 //   - The upstream is up, its breaker is closed, and less than half of its slots are in use.
 //   - No call is waiting for the model.
 //
-// A copy does not queue and does not wake an engine. If its engine refuses it, it is sent at most
-// once more, with a change after which the engine may accept it (Changes).
+// A copy never queues, and never wakes an engine. If its engine rejects it, the copy is sent at
+// most once more, with a change after which the engine may accept it (Changes).
 //
-// A copy is canceled if the client disconnects before the call is answered. Once the call is
+// A copy is canceled if the client disconnects before the call is answered. After the call has been
 // answered, the copy continues, so that slower engines are measured as well. A drain cancels all
 // copies immediately.
 //
-// The memory of a copy counts like that of a call: its body against limits.body_memory, its
+// The memory of a copy counts like that of a call: its body against limits.body_memory, and its
 // response against limits.reply_memory. A copy is not charged to a key, and does not appear in the
 // ledger or the usage. Its failures appear on the status page, but do not affect the breaker, the
-// health or package poison. Its time to the first token updates the measured speed of the engine,
-// like that of a call.
+// health of the upstream or package poison. Its time to the first token updates the measured speed
+// of the engine, as in a call.
 //
-// The key's consent applies: a prompt goes only to external upstreams that the key lists. The key
-// need not have access to the shadow's model, because the client receives no answer from that
-// model.
+// The key's consent applies to the copy: the prompt goes only to external upstreams that the key
+// lists. The key does not need access to the shadow's model, because the client receives no answer
+// from that model.
 //
 // # Design
 //
-// A call in any dialect that is translated to chat is copied as its chat request. The copy decodes
-// it again, because a codec belongs to the goroutine of one call. As with arms, a hash selects the
-// conversations. Either all turns of a conversation are copied, or none.
+// If the dialect of a call is translated to chat, the chat request is copied. The copy decodes the
+// chat request again, because a codec belongs to the goroutine of one call. A hash selects the
+// conversations to copy, as with arms. Therefore, either all turns of a conversation are copied, or
+// none.
 package shadow

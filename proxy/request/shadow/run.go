@@ -14,7 +14,7 @@ import (
 )
 
 func (p *shadow) run() {
-	defer p.of.remove(p) // must follow the release of the slot
+	defer p.of.remove(p) // must run after the slot has been released
 	defer p.finish()
 	p.of.o.Guard.Point("shadow.run")
 	if p.decode() != nil {
@@ -37,7 +37,7 @@ func (p *shadow) run() {
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
-// finish releases and counts the copy. If the copy failed, the outcome is neutral for the
+// finish releases and counts the copy. If the copy failed, the outcome does not affect the
 // upstream's breaker.
 func (p *shadow) finish() {
 	now := time.Now()
@@ -86,8 +86,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change changes the request so that its engine may accept the request, like changer in package
-// call. It returns false if no change helps.
+// change changes the request so that the engine may accept it, like changer in package call. It
+// returns false if no change helps.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -115,7 +115,7 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask makes an attempt. again is true for the second attempt.
+// ask makes one attempt. again is true for the second attempt.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange
@@ -190,13 +190,14 @@ func (p *shadow) noteUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// unknownBody implements attempt.Hasher and never returns a hash, because the failure of a copy
-// proves nothing about the request.
+// unknownBody is an attempt.Hasher that never returns a hash, because the failure of a copy proves
+// nothing about the request.
 type unknownBody struct{}
 
 func (unknownBody) BodyHash() uint64 { return 0 }
 
-// leaver implements attempt.Mover. A copy on a stalled or drained engine ends instead of moving.
+// leaver implements attempt.Mover. A copy on a stalled or drained engine ends rather than moving to
+// another engine.
 type leaver struct{}
 
 func (leaver) Leave() bool { return true }

@@ -28,11 +28,11 @@ type Options struct {
 	Calls   *observe.Calls
 	Formats *endpoint.Formats
 	Changes Changes
-	// Salt returns the salt that keeps an owner's prompts apart in an engine's cache.
+	// Salt returns the salt that separates an owner's prompts from others in an engine's cache.
 	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Shadows holds the running copies of calls. It implements participant.Feature.
+// Shadows manages the running copies of calls. It implements participant.Feature.
 type Shadows struct {
 	o Options
 
@@ -41,18 +41,19 @@ type Shadows struct {
 	ended   bool
 }
 
-// New returns a Shadows that runs no copies.
+// New returns a Shadows without running copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// Changes remembers how requests must be changed so that engines that refused them accept them.
+// Changes stores how requests must be changed so that the engines that rejected them accept them.
 type Changes interface {
-	// Known returns which parts of requests an engine is known to refuse for a model.
+	// Known returns the parts of requests that an engine is known to reject for a model.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After returns a change after which the engine may accept a refused request. limit is the new
-	// token limit (0: unchanged), and refused contains the parts to remove from the request. ok is
-	// false if no change helps.
+	// After returns a change after which the engine may accept the rejected request. limit is the
+	// new token limit (0 means unchanged), and refused contains the parts to remove from the
+	// request. ok is false if no change helps.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
-	// Learn records that an engine has accepted a request after refused was removed from it.
+	// Learn records that an engine accepted a request after the parts in refused were removed from
+	// it.
 	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
 }
 
@@ -60,12 +61,12 @@ type shadow struct {
 	of       *Shadows
 	model    *snapshot.Model
 	snapshot *snapshot.Snapshot
-	without  endpoint.Refused // what the engine has refused in the copy
+	without  endpoint.Refused // parts of the copy that the engine has rejected
 	place    place
 	id       []byte
 	tiers    uint8
 	tokens   int
-	implied  chat.Implied // implied by the dialect of the call
+	implied  chat.Implied // members implied by the dialect of the call
 	body     body.Body
 	request  endpoint.Request
 	memory   attempt.Memory
@@ -75,7 +76,7 @@ type shadow struct {
 	end      observe.ShadowEnd
 }
 
-// place is the slot of a copy, together with the salt for the engine.
+// place is the slot of a copy together with the salt for its engine.
 type place struct {
 	lease  *upstreams.Lease
 	target *routing.Target
@@ -87,10 +88,12 @@ func (*Shadows) Uses(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Models, func(m snapshot.Model) bool { return m.Shadow != nil })
 }
 
-// Join implements participant.Feature. Only Sent knows the model, because a hook may change it.
+// Join implements participant.Feature. Join does not check the model, which a hook may still
+// change; Sent does.
 func (s *Shadows) Join(*participant.Call) participant.Participant { return copier{of: s} }
 
-// copier copies one call once its first engine has it, so that the copy does not delay the call.
+// copier copies one call after the call was sent to its first engine, so that the copy does not
+// delay the call.
 type copier struct {
 	participant.Nothing
 	of *Shadows
@@ -103,7 +106,7 @@ func (c copier) Sent(call *participant.Call) {
 	}
 }
 
-// begin starts a copy of a call if the call is in the share to be copied and a slot is free.
+// begin starts a copy of the call if the call belongs to the share to be copied and a slot is free.
 func (s *Shadows) begin(c *participant.Call) {
 	to, key := c.Model.Shadow, ""
 	if c.Key != nil {
@@ -138,8 +141,8 @@ func (s *Shadows) begin(c *participant.Call) {
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// refused decides whether the call is copied. If not, it records why and returns true. Otherwise it
-// returns false, and the copy has a slot.
+// refused decides whether the call is copied. If it is not copied, refused records why and returns
+// true. Otherwise, it has acquired a slot for the copy and returns false.
 func (p *shadow) refused(c *participant.Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):
@@ -152,8 +155,8 @@ func (p *shadow) refused(c *participant.Call, number uint64, now time.Time) bool
 	return true
 }
 
-// acquire takes a slot beyond the model's reserve, at an upstream that is healthy and less than
-// half busy.
+// acquire acquires a slot that is not part of the model's reserve, at an upstream that is healthy
+// and less than half busy.
 func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool {
 	if p.model.Crowded() {
 		return false
@@ -183,8 +186,8 @@ func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are in use. The known
-// load from the engine's other clients is included.
+// idles reports whether an upstream is up and less than half of its slots are in use. The load
+// includes what is known about the engine's other clients.
 func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.At(now))
@@ -215,7 +218,7 @@ func (s *Shadows) Running() int {
 	return len(s.running)
 }
 
-// End cancels all copies and prevents new ones.
+// End cancels all copies and prevents further copies.
 func (s *Shadows) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

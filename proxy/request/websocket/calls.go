@@ -20,35 +20,35 @@ import (
 )
 
 const (
-	// maxQueued is the maximum number of calls that wait on a connection. longest is the maximum
-	// age of a connection.
+	// maxQueued is the maximum number of calls waiting on a connection. longest is the maximum age
+	// of a connection.
 	maxQueued = 16
 	longest   = 60 * time.Minute
 )
 
-// calls runs the calls of one connection one after the other. Its goroutine exists only while there
-// are calls. mu guards the fields below it.
+// calls runs the calls of one connection one after another. Its goroutine exists only while there
+// are calls to run. mu guards the fields below it.
 type calls struct {
 	terms  *terms
 	peer   *peer
-	key    *auth.Key // nil: no key is required
+	key    *auth.Key // nil if no key is required
 	head   []header
 	query  []byte
 	raw    net.Conn     // the server's connection
-	client *listen.Conn // the listen.Conn below raw; nil in tests
-	shown  *cert.Peer   // identity in the client's TLS certificate, or nil
+	client *listen.Conn // the listen.Conn wrapped by raw; nil in tests
+	shown  *cert.Peer   // identity from the client's TLS certificate, or nil
 	until  time.Time    // when the connection reaches its maximum age
 	lanes  lanes
 
 	mu      sync.Mutex
 	queue   []*turn
 	running bool
-	begun   int // number of calls whose response the client has not acknowledged
+	begun   int // number of calls whose response the client has not acknowledged yet
 	over    bool
 	heard   time.Time // when the last call ended
 }
 
-// callHeaders contains the headers of the upgrade that each request repeats. headOf adds the header
+// callHeaders lists the headers of the upgrade that each request repeats. headOf adds the header
 // for the end user.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
@@ -57,7 +57,7 @@ func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// headOf returns the headers of an upgrade that each request repeats.
+// headOf returns the headers of the upgrade that each request repeats.
 func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	names := callHeaders[:]
 	if n := services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
@@ -92,16 +92,17 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	return nil
 }
 
-// keep returns an error if an incomplete message may not use more memory.
+// keep returns an error if an incomplete message must not use more memory.
 func (c *calls) keep(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mayWait(m)
 }
 
-// mayWait returns an error if a message may not wait for earlier calls. The total size of the
-// waiting messages of a connection is limited to the size of one request. A key may have as many
-// waiting messages as concurrent calls. If no call is running, the message does not wait.
+// mayWait returns an error if a message must not wait for earlier calls. The total size of the
+// messages waiting on a connection is limited to the maximum size of one request. A key may have as
+// many waiting messages as it may have concurrent calls. If no call is running, the message does
+// not wait, and mayWait returns nil.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -135,7 +136,7 @@ func (c *calls) runNext() (more bool) {
 	t.message.begin()
 	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
 		c.peer.panicked()
-		more = true // dequeue decides whether there are more
+		more = true // dequeue decides whether more turns follow
 	})
 	c.terms.services.Guard.Point("websocket.turn")
 	if c.outlived() {
@@ -146,7 +147,7 @@ func (c *calls) runNext() (more bool) {
 	status := c.run(t)
 	if code, reason := c.terms.verdict(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // later calls would get a 401 too
+	} else if status == 401 { // later calls would get a 401 as well
 		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
 	} else if status == 500 {
 		c.peer.panicked()
@@ -154,14 +155,15 @@ func (c *calls) runNext() (more bool) {
 	return true
 }
 
-// dequeue removes the first turn from the queue. If the queue is empty, the connection becomes
-// idle. If the connection has also ended, its memory is released.
+// dequeue removes the first turn from the queue and returns it. If the queue is empty, it marks the
+// connection as idle. If the connection has also ended, it releases the connection's memory.
 func (c *calls) dequeue() *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended() && len(c.queue) > 0 {
 		t := c.queue[0]
-		c.queue[0], c.queue = nil, c.queue[1:] // an idle connection must not keep messages
+		// The turn is removed, so that an idle connection retains no messages.
+		c.queue[0], c.queue = nil, c.queue[1:]
 		c.begun++
 		return t
 	}
@@ -174,7 +176,8 @@ func (c *calls) dequeue() *turn {
 }
 
 // acknowledge records that the client has processed a response. It returns false if the client has
-// acknowledged more responses than there were calls. The excess acknowledgments count as requests.
+// acknowledged more responses than it has made calls. Each excess acknowledgment counts as a
+// request.
 func (c *calls) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,8 +194,8 @@ func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
 
-// run runs a turn as a call and writes its answer. It returns the status of the call, or 0 if the
-// turn did not become a call.
+// run runs a turn as a call, and writes the answer of the call. It returns the status of the call.
+// If the turn did not become a call, it returns 0.
 func (c *calls) run(t *turn) (status int) {
 	to := c.lanes.at(t.lane)
 	if to == nil {
@@ -226,14 +229,14 @@ func (c *calls) run(t *turn) (status int) {
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.kept && from != nil { // according to the protocol, a failed turn ends its chain
+	if !events.kept && from != nil { // the protocol requires that a failed turn ends its chain
 		c.lanes.drop(from)
 	}
 	return ctx.Response.StatusCode()
 }
 
-// refuse reports that a message did not become a call. The message counts as a request of the key.
-// If the key has no requests left, refuse reports that error instead.
+// refuse reports to the client that a message did not become a call. The message counts as a
+// request of the key. If the key has no requests left, refuse reports that instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
 	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -268,8 +271,8 @@ func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
 
 const reasonOutlived = "the connection has lasted 60 minutes"
 
-// answer writes the answer of a call: the events of a stream while they are generated, or an error.
-// It returns an error if a write fails or the stream is incomplete.
+// answer writes the answer of a call. It is either the events of a stream, written while they are
+// generated, or an error. answer returns an error if a write fails or the stream is incomplete.
 func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
@@ -285,17 +288,17 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	return err
 }
 
-// callConn is the connection that a call uses. The body of the call is not read from it.
+// callConn is the connection as seen by a call. The body of the call is not read from it.
 type callConn struct {
 	net.Conn
 	client net.Conn
 	shown  *cert.Peer
 }
 
-// CertificatePeer is called by listen.PeerOf.
+// CertificatePeer returns the client's identity for listen.PeerOf.
 func (c callConn) CertificatePeer() *cert.Peer { return c.shown }
 
-// NetConn is called by listen.ConnOf.
+// NetConn returns the client's connection for listen.ConnOf.
 func (c callConn) NetConn() net.Conn { return c.client }
 
 func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
@@ -303,15 +306,15 @@ func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
 // SetReadDeadline implements net.Conn. It does nothing, because the message has already been read.
 func (callConn) SetReadDeadline(time.Time) error { return nil }
 
-// endIdle prevents new calls. It returns false if a call is running or new calls are already
-// prevented. If it returns true, the caller must close the connection.
+// endIdle prevents new calls. It returns false if a call is running or if new calls have already
+// been prevented. If it returns true, the caller must close the connection.
 func (c *calls) endIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.running && c.peer.ended.CompareAndSwap(false, true)
 }
 
-// idle returns the time since the last call ended, or 0 during a call.
+// idle returns the time since the last call ended. During a call, it returns 0.
 func (c *calls) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,7 +324,7 @@ func (c *calls) idle() time.Duration {
 	return time.Since(c.heard)
 }
 
-// end cancels the running call after the connection has ended. The memory of the connection is
+// end cancels the running call because the connection has ended. The connection's memory is
 // released after that call.
 func (c *calls) end() {
 	c.peer.ended.Store(true)

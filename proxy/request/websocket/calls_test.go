@@ -14,8 +14,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestNoCallAfterClientLeft checks that waiting calls do not start after the running call has ended
-// because the client disconnected, even if no read from the connection has failed yet.
+// TestNoCallAfterClientLeft checks that waiting calls do not start after the running call ended
+// because the client disconnected. This must hold even if no read from the connection has failed
+// yet.
 func TestNoCallAfterClientLeft(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +52,7 @@ func TestNoCallAfterClientLeft(t *testing.T) {
 		}
 		return &turn{message: m}
 	}
-	c.running = true // as if a call were running
+	c.running = true // pretends that a call is running
 	if refused := c.enqueue(wait()); refused != nil {
 		t.Fatal(refused)
 	}

@@ -18,19 +18,19 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Carrier takes over the connections of WebSocket clients and runs their calls. Any goroutine may
-// call its methods.
+// Carrier takes over the connections of WebSocket clients and runs their calls. Its methods may be
+// called by multiple goroutines.
 type Carrier struct {
 	terms terms
 
 	mu       sync.Mutex
 	sessions map[*session]struct{}
-	ofKey    map[string]int // number of sessions by key id
+	ofKey    map[string]int // number of sessions, keyed by key id
 	opened   uint64
 }
 
 // shareOfKey limits the WebSocket connections of one key to 1/4 of limits.connections. A connection
-// may stay open without a call, so a single key could otherwise use up all connections.
+// may stay open without a call, so otherwise a single key could use up all connections.
 const shareOfKey = 4
 
 func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
@@ -56,8 +56,8 @@ func New(s *call.Services, draining func() bool) *Carrier {
 	}
 }
 
-// carried returns a copy of an endpoint for bodies that are built from messages. Its size limit
-// excludes the bytes that the edge adds.
+// carried returns a copy of an endpoint for request bodies that are built from messages. The size
+// limit of the copy does not include the bytes that the edge adds.
 func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
 	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
@@ -69,7 +69,7 @@ func Wants(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path && Asked(ctx)
 }
 
-// Asked reports whether a request is a WebSocket upgrade, whatever its path.
+// Asked reports whether a request is a WebSocket upgrade for any path.
 func Asked(ctx *fasthttp.RequestCtx) bool {
 	return asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
 }
@@ -84,7 +84,7 @@ func asksWebSocket(list []byte) bool {
 }
 
 // Upgrade takes over the connection of a request, or returns an error. It authenticates the request
-// and checks its origin. The server has already applied its checks.
+// and checks its origin. The server must already have applied its checks.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -120,8 +120,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off refuses an upgrade if WebSocket is disabled. After a 426, Codex switches to POST immediately.
-// After any other status, it would retry for seven seconds.
+// off rejects an upgrade if WebSocket is disabled. After a 426, Codex switches to POST immediately.
+// After any other status, Codex would retry for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -129,17 +129,17 @@ func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// Connections returns the number of open connections, and how many connections were opened in
-// total.
+// Connections returns the number of open connections and the total number of connections opened so
+// far.
 func (c *Carrier) Connections() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.sessions), c.opened
 }
 
-// Review closes the connections that may not continue, because the edge drains, WebSocket was
-// disabled, or the key is no longer valid. If a call is running, the connection is closed after the
-// call.
+// Review closes the connections that may not continue because the edge drains, WebSocket was
+// disabled, or the key is no longer valid. If a call is running, the connection is closed after
+// that call.
 func (c *Carrier) Review() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

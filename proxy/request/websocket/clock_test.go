@@ -20,7 +20,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// open runs a connection in a synctest bubble and returns the client's end of it.
+// open runs a connection in a synctest bubble, and returns the client's end of the connection.
 func open(t *testing.T) (client net.Conn, c *Carrier) {
 	t.Helper()
 	f := &config.File{Auth: config.AuthNone}
@@ -67,7 +67,7 @@ func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// say writes a frame whose mask is zero.
+// say writes a masked frame to c. The mask is all zeros.
 func say(c net.Conn, op byte, payload string) {
 	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
 }
@@ -79,8 +79,8 @@ const (
 	opPong  = 0xa
 )
 
-// TestSilentPeer checks that the edge disconnects a client that does not answer the first ping, one
-// minute after the client connected.
+// TestSilentPeer checks that a client that does not answer the first ping is disconnected one
+// minute after it connected.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -98,8 +98,8 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// TestIdle checks that a connection on which the client only answers pings is closed with 1000
-// after ten minutes.
+// TestIdle checks that if a client only answers pings, its connection is closed with 1000 after ten
+// minutes.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -126,8 +126,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSilentAfterClose checks a client that does not confirm a close in the middle of a message. It
-// must be disconnected after five seconds, even if it continues to send.
+// TestSilentAfterClose checks a client that does not confirm a close frame in the middle of a
+// message. The client must be disconnected after five seconds, even if it continues to send.
 func TestSilentAfterClose(t *testing.T) {
 	for _, sends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestMaximumAge checks that after an hour even a busy connection gets the protocol's error and is
-// closed.
+// TestMaximumAge checks that even a busy connection is closed after an hour, with the error that
+// the protocol defines.
 func TestMaximumAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := open(t)

@@ -5,20 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// errCloseReason is the error for a close frame whose reason is not UTF-8. RFC 6455, 8.1 requires
-// the close code 1007, but the library would confirm the close.
+// errCloseReason is the error for a close frame whose reason is not valid UTF-8. RFC 6455, 8.1
+// requires the close code 1007, but the library would confirm the close normally.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
-// closeFrame collects the payload of a close frame: a code of two bytes and the reason.
+// closeFrame collects the payload of a close frame, which is a two-byte code followed by the
+// reason.
 type closeFrame struct {
 	mask  [4]byte
-	bytes []byte // unmasked; nil: no close frame
+	bytes []byte // unmasked payload; nil if no close frame is being read
 }
 
+// mostControl is the maximum length of a control frame's payload (RFC 6455, 5.5).
 const mostControl = 125
 
-// begin starts collecting a close frame. It ignores malformed close frames, which the library
-// refuses.
+// begin starts to collect a close frame. It ignores malformed close frames, because the library
+// rejects them.
 func (c *closeFrame) begin(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > mostControl {
@@ -28,7 +30,8 @@ func (c *closeFrame) begin(head []byte, length uint64) {
 	c.bytes = make([]byte, 0, length)
 }
 
-// take collects payload bytes. After the last byte it returns an error if the reason is not UTF-8.
+// take collects payload bytes. After the last byte, it returns an error if the reason is not valid
+// UTF-8.
 func (c *closeFrame) take(p []byte) error {
 	if c.bytes == nil {
 		return nil

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	codePrevious   = "previous_response_not_found"
-	codeOutlived   = "websocket_connection_limit_reached"
-	codeLanes      = "websocket_stream_limit_reached"
-	codeLaneName   = "invalid_stream_id"
-	codeQueueFull  = "websocket_queue_full" // not in OpenAI's protocol, which does not limit the queue
+	codePrevious = "previous_response_not_found"
+	codeOutlived = "websocket_connection_limit_reached"
+	codeLanes    = "websocket_stream_limit_reached"
+	codeLaneName = "invalid_stream_id"
+	// codeQueueFull is not in OpenAI's protocol, which does not limit the queue.
+	codeQueueFull  = "websocket_queue_full"
 	codeSteerFails = "steering_not_supported"
 	codeCancel     = "cancel_not_supported"
 )
@@ -37,15 +38,15 @@ var (
 		"Together, the calls waiting on this connection would exceed the size limit of one request. Wait for a response.")
 )
 
-// conversationTooLarge returns the error for a turn that, together with the conversation that it
-// continues, exceeds the limit.
+// conversationTooLarge returns the error for a turn that exceeds the limit together with the
+// conversation that it continues.
 func conversationTooLarge(limit int64) *apierr.Error {
 	return apierr.New(fasthttp.StatusRequestEntityTooLarge, apierr.CodeRequestTooLarge,
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// leadOf returns the bytes at the beginning of every message on a named lane, or nil for the
-// default lane.
+// leadOf returns the bytes with which every message on a named lane begins. For the default lane,
+// it returns nil.
 func leadOf(lane string) []byte {
 	if lane == "" {
 		return nil
@@ -90,8 +91,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed returns the reply to response.steer. It contains the input of the request, so that
-// the client can send the input in a response.create.
+// steerFailed returns the response to response.steer. It contains the input of the request, so that
+// the client can send this input in a response.create.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)

@@ -7,8 +7,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// eventWriter converts the events of a stream to messages. It stores the response that the last
-// event contains, for later turns that continue this response.
+// eventWriter converts stream events to messages. It stores the response contained in the last
+// event, so that later turns can continue it.
 type eventWriter struct {
 	peer     *peer
 	lanes    *lanes
@@ -17,7 +17,7 @@ type eventWriter struct {
 	kept     bool // whether the response was stored
 	leftOut  int
 	told     []header
-	lead     []byte // bytes at the beginning of every message on a named lane
+	lead     []byte // bytes with which every message on a named lane begins
 	pieces   [][]byte
 }
 
@@ -27,8 +27,8 @@ var (
 	eventEnd  = []byte("\n\n")
 )
 
-// Write implements io.Writer. p contains whole events, each with one data line. Comments and the
-// end mark of the stream are dropped. An error event and the failed response that follows it would
+// Write implements io.Writer. p contains complete events, each of which has one data line. Write
+// drops comments and the stream's end marker. An error event and the failed response after it would
 // each end the turn. Write therefore omits the error event and corrects the sequence number of the
 // failed response.
 func (w *eventWriter) Write(p []byte) (int, error) {
@@ -55,7 +55,8 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	if len(w.lead) > 0 {
 		w.pieces = append(w.pieces, w.lead)
 	}
-	if len(w.told) > 0 && string(name) == "response.created" { // as in the response headers of a POST
+	// This event carries what a POST has in its response headers.
+	if len(w.told) > 0 && string(name) == "response.created" {
 		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.told))
 	}
 	before := len(w.pieces)
@@ -67,7 +68,7 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	default:
 		w.pieces = append(w.pieces, data)
 	}
-	for i := 1; i <= before; i++ { // joins the pieces into one object
+	for i := 1; i <= before; i++ { // merges the pieces into one object
 		w.pieces[i] = w.pieces[i][1:]
 	}
 	return w.pieces
@@ -101,6 +102,6 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions are the options for parsing the edge's events, which may repeat any part of a
+// eventOptions are the options for parsing the edge's events, which may repeat any part of the
 // request.
 var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

@@ -13,7 +13,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// These are the sizes of a connection's permanent buffers. Larger messages bypass the buffers.
+// These are the sizes of a connection's permanent buffers. Larger messages bypass these buffers.
 const (
 	readBuffer  = 1 << 10
 	writeBuffer = 2 << 10
@@ -38,7 +38,7 @@ func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
-	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET without a body
+	if n := body.Announced(from); n > 0 || n == -1 { // for a GET without a body, the length is -2
 		ctx.SetConnectionClose()
 		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
 	}
@@ -57,7 +57,7 @@ func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error
 	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
 	p := &peer{late: h.conn, writing: make(chan struct{}, 1)}
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // origins are checked as for every request
+		InsecureSkipVerify: true, // origins are checked as for every other request
 		CompressionMode:    websocket.CompressionDisabled,
 		Subprotocols:       protocols,
 		OnPingReceived:     func(ctx context.Context, _ []byte) bool { return p.mayPong(ctx) },
@@ -68,7 +68,7 @@ func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error
 			response.Header.Set(name, value)
 		}
 	}
-	if err != nil { // the error may quote the client, so it is replaced
+	if err != nil { // replaced because the error may quote the client
 		return nil, apierr.New(h.status, apierr.CodeBadRequest, "The WebSocket handshake is malformed (RFC 6455, 4.2.1).")
 	}
 	response.SetStatusCode(h.status)

@@ -10,28 +10,28 @@ var errAnnounced = errors.New("the announced message is too large")
 
 var errEmptyFrames = errors.New("a message has too many empty frames")
 
-// mostEmptyFrames is the maximum number of empty frames in a message. The limit is needed because
-// an empty frame costs time but no size limit applies to it. Client libraries send one or two empty
-// frames when they flush.
+// mostEmptyFrames is the maximum number of empty frames in a message. An empty frame takes time to
+// process, but no size limit applies to it. Client libraries send one or two empty frames when they
+// flush.
 const mostEmptyFrames = 1000
 
-// frameHeads parses the frame headers (RFC 6455, 5.2) in the bytes that a client sends. The library
-// does not expose the announced lengths, so without frameHeads a message that is too large could be
-// refused only after its bytes have arrived. frameHeads checks only lengths and close reasons. The
-// library checks everything else.
+// frameHeads parses the frame headers (RFC 6455, 5.2) in the bytes from a client. The library does
+// not expose the announced lengths. Without frameHeads, a message that is too large could be
+// rejected only after it has arrived. frameHeads checks only lengths and close reasons. The library
+// checks everything else.
 type frameHeads struct {
 	most  func() int64 // returns the maximum size of a message
 	wrong error        // once this error is set, no more bytes are read
 
 	head    [14]byte
-	n       int    // bytes of head that have arrived
-	rest    uint64 // remaining payload bytes of the frame
-	message uint64 // announced size of the message so far
-	empty   int    // number of empty frames of the message so far
+	n       int    // number of bytes of head that have arrived
+	rest    uint64 // number of payload bytes that remain in the frame
+	message uint64 // size of the message announced so far
+	empty   int    // number of empty frames in the message so far
 	closing closeFrame
 }
 
-// scan parses bytes and returns how many of them the library may read. If a close frame has an
+// scan parses p, and returns how many of its bytes the library may read. If a close frame has an
 // invalid reason, scan withholds the frame's last byte, so that the library does not confirm the
 // close.
 func (f *frameHeads) scan(p []byte) int {

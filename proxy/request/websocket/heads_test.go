@@ -8,14 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFrameHeads checks that a message is refused at exactly the frame header that makes it too
-// large, wherever the reads split the bytes.
+// TestFrameHeads checks that a message is rejected exactly at the frame header that makes it too
+// large, no matter how the bytes are split across reads.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
 		f := frameHeads{most: func() int64 { return most }}
 		var wire []byte
-		message, at := uint64(0), -1 // offset in wire of the end of the frame header that makes the message too large
+		// Offset in wire at which the frame header that makes the message too large ends.
+		message, at := uint64(0), -1
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
 			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")
@@ -45,7 +46,8 @@ func TestFrameHeads(t *testing.T) {
 			if op < 8 {
 				message += n
 			}
-			if at >= 0 || n > 1<<16 { // or a control frame of this length, which the library refuses
+			// A control frame of this length would be rejected by the library.
+			if at >= 0 || n > 1<<16 {
 				break
 			}
 			wire = append(wire, make([]byte, n)...)
@@ -80,8 +82,8 @@ func TestEmptyFrames(t *testing.T) {
 	}
 }
 
-// TestCloseReason checks that the library never sees the last byte of a close frame whose reason is
-// not UTF-8, wherever the reads split the bytes.
+// TestCloseReason checks that the library never gets the last byte of a close frame whose reason is
+// not valid UTF-8, no matter how the bytes are split across reads.
 func TestCloseReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := frameHeads{most: func() int64 { return 300 }}

@@ -8,17 +8,16 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory limits the memory of the conversations of all connections to half of the memory for
-// bodies, so that stored conversations do not block calls. If there is more than one key, the
-// conversations of one key may use a quarter of the memory for bodies. A single conversation may
-// exceed this quarter.
+// memory limits the conversations on all connections to half of the memory for bodies, so that
+// stored conversations do not block calls. If there is more than one key, the conversations of one
+// key may use a quarter of the memory for bodies. A single conversation may exceed this quarter.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
 }
 
-// reserve reserves n bytes, or returns false. ofKey counts the bytes in the key's conversations and
-// may be nil.
+// reserve reserves n bytes, or returns false. ofKey counts the bytes in the key's conversations,
+// and may be nil.
 func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
 	if ofKey != nil {
 		if sum := ofKey.Add(n); sum > n && sum > m.bodies.Limit()/4 {
@@ -44,27 +43,28 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 	m.bodies.Discard(n)
 }
 
-// maxLanes is the maximum number of named lanes according to the protocol.
+// maxLanes is the protocol's maximum number of named lanes.
 const maxLanes = 32
 
-// lanes stores the conversations of a connection. Each lane contains the conversation up to its
-// last response, in the form of the input for a request that continues it. If memory is short, or
-// if all conversations together exceed the maximum size of a request, the least recently used lane
-// is dropped first.
+// lanes stores the conversations on a connection. Each lane stores the conversation up to its last
+// response, in the form of the input for a request that continues it. If memory is short, or if all
+// conversations together exceed the maximum size of a request, lanes drops the least recently used
+// lane first.
 type lanes struct {
 	memory *memory
-	ofKey  *atomic.Int64 // bytes in the key's conversations on all connections; nil: not counted
+	ofKey  *atomic.Int64 // bytes in the key's conversations on all connections; nil if not counted
 	limit  func() int64
 	list   []*lane // ordered by use; the most recently used lane is last
 	named  int
 }
 
 type lane struct {
-	name  string // "": the default lane
-	last  string // id of the last response; "": none
+	name  string // empty for the default lane
+	last  string // id of the last response; empty if there is none
 	items []byte // elements of input, separated by commas
 }
 
+// at returns the lane with the given name, or nil if there are too many lanes.
 func (l *lanes) at(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
@@ -82,7 +82,7 @@ func (l *lanes) at(name string) *lane {
 	return x
 }
 
-// holding returns the lane whose last response has the id, or nil.
+// holding returns the lane whose last response has the given id, or nil.
 func (l *lanes) holding(id string) *lane {
 	for _, x := range l.list {
 		if x.last == id && id != "" {
@@ -93,7 +93,7 @@ func (l *lanes) holding(id string) *lane {
 }
 
 // keep stores a response as the last response of lane x. The lane then contains the conversation of
-// from (if from is not nil), the input of the request, and the output.
+// from (unless from is nil), followed by the input of the request and the output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {
@@ -120,7 +120,7 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	x.last, x.items = id, items
 }
 
-// makeRoom reserves n bytes for lane x. If necessary, it drops the conversations of lanes other
+// makeRoom reserves n bytes for lane x. If necessary, it drops the conversations in lanes other
 // than from.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {

@@ -11,9 +11,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestLanes compares the lanes with a model. If a response may be continued, its lane must contain
-// exactly the items of its conversation. The conversations must not exceed the limit or half of the
-// budget in total, and must use the recorded amount of memory.
+// TestLanes compares the lanes with a simple reference implementation. If a response can be
+// continued, its lane must contain exactly the items of its conversation. In total, the
+// conversations must not exceed the limit or half of the budget, and must use the recorded amount
+// of memory.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
@@ -76,7 +77,7 @@ func held(l *lanes) (ids []string) {
 }
 
 // TestLeastRecentlyUsedLaneLeavesFirst checks that the least recently used lane loses its
-// conversation first, and that the lane that a turn continues never loses its conversation.
+// conversation first. The lane that a turn continues must never lose its conversation.
 func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
@@ -88,7 +89,7 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	if got := strings.Join(held(&l), " "); got != "c a d" {
 		t.Errorf("kept %s, want c a d", got)
 	}
-	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, continuing c
+	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // continues c and has 19 bytes
 	if got := strings.Join(held(&l), " "); got != "c e" {
 		t.Errorf("kept %s, want c e", got)
 	}
@@ -99,8 +100,7 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 }
 
 // TestLanes_Share checks that the conversations of one key may use half of the memory for
-// conversations, across all connections of the key. A single conversation may use all of that
-// memory.
+// conversations, across all its connections. A single conversation may use all of that memory.
 func TestLanes_Share(t *testing.T) {
 	m := &memory{bodies: limit.NewMemory(400)}
 	var one, other atomic.Int64

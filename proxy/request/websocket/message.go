@@ -15,15 +15,15 @@ const firstPiece = 4 << 10
 
 var errSlow = errors.New("the message came too slowly")
 
-// message is a client's message. Its bytes are reserved from the memory for bodies. Until its call
-// starts, it counts as an incomplete body of its key.
+// message is a client's message. Its bytes count against the memory for bodies. Until the call for
+// the message starts, the message counts as an incomplete body of the key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
 	place  *limit.Key // key that counts this message as waiting, or nil
 }
 
-// grow doubles the capacity, but not beyond most+1 bytes. It returns false if no memory is left.
+// grow doubles the capacity, up to most+1 bytes. It returns false if no memory is left.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
 	before := m.memory.Held()
@@ -35,7 +35,7 @@ func (m *message) grow(most int64) bool {
 	return true
 }
 
-// begin must be called when the call of the message starts.
+// begin must be called when the call for the message starts.
 func (m *message) begin() {
 	m.memory.Complete()
 	if m.place != nil {
@@ -50,8 +50,8 @@ func (m *message) release() {
 	m.bytes = nil
 }
 
-// room makes room for more bytes of a message, or returns an error. To grow larger than the first
-// piece, the message must be allowed to wait.
+// room makes room for more bytes of a message, or returns an error. A message may grow beyond its
+// first piece only if the message may wait.
 func (s *session) room(m *message, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
 		if refused := s.calls.keep(m); refused != nil {
@@ -65,7 +65,7 @@ func (s *session) room(m *message, most int64) *apierr.Error {
 }
 
 // receive reads a message. It returns an *apierr.Error if the message is too large, if it may not
-// wait, or if no memory is left. In the last two cases receive has skipped the message.
+// wait, or if no memory is left. In the last two cases, receive has skipped the message.
 func (s *session) receive(r io.Reader) (*message, error) {
 	snap := s.terms.services.Current()
 	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
@@ -73,7 +73,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
 	came := int64(0)
-	var refused *apierr.Error // if not nil, the message is being skipped
+	var refused *apierr.Error // if not nil, the remainder of the message is skipped
 	for {
 		now := time.Now()
 		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
@@ -124,5 +124,5 @@ func (s *session) arm(now time.Time) {
 	_ = s.raw.SetReadDeadline(now.Add(s.terms.services.Current().Config.Timeouts.ClientBody.D()))
 }
 
-// disarm removes the deadline, because a client may be silent between messages.
+// disarm removes the read deadline, because a client may be silent between messages.
 func (s *session) disarm() { _ = s.raw.SetReadDeadline(time.Time{}) }

@@ -17,34 +17,34 @@ import (
 
 const (
 	// pingEvery is the interval between pings. Pings also prevent load balancers from closing the
-	// connection. If the peer does not answer within this time, it has disconnected.
+	// connection. A peer that does not answer within this time counts as disconnected.
 	pingEvery = 30 * time.Second
-	// pongPatience is how long a pong waits for the message that is being written.
+	// pongPatience is how long a pong waits until the current message has been written.
 	pongPatience = 4 * time.Second
 	// closeTime is how long the peer may take to confirm a close frame. Without this limit, the
 	// library could wait forever for the end of an unfinished message.
 	closeTime = 5 * time.Second
 )
 
-// peer writes to a connection. Any goroutine may call its methods.
+// peer writes to a connection. Its methods may be called by multiple goroutines.
 type peer struct {
 	ws      *websocket.Conn
 	late    *lateConn
 	writing chan struct{} // contains an element while a message is being written
-	joint   []byte
-	ended   atomic.Bool // whether new messages are forbidden
+	joint   []byte        // used only by the current writer
+	ended   atomic.Bool   // whether no more messages may be sent
 	refused *observe.Calls
 	guard   *guard.Guard
 }
 
-// lateConn is a connection that is set only after fasthttp has sent the response to the handshake.
+// lateConn is a connection that is set only after fasthttp has sent the handshake response.
 type lateConn struct {
 	net.Conn
 	raw   net.Conn
 	heads frameHeads
 }
 
-// Read implements net.Conn. After a frame header that violates the protocol, it returns an error.
+// Read implements net.Conn. It returns an error after a frame header that violates the protocol.
 func (c *lateConn) Read(p []byte) (int, error) {
 	if c.heads.wrong != nil {
 		return 0, c.heads.wrong
@@ -67,7 +67,7 @@ func (c *lateConn) Close() error {
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
 	defer time.AfterFunc(closeTime, p.cut).Stop()
-	_ = p.ws.Close(code, reason) // the connection is closed even after an error
+	_ = p.ws.Close(code, reason) // the library closes the connection even if this fails
 }
 
 func (p *peer) cut() {
@@ -83,7 +83,8 @@ func (p *peer) refuse(lane string, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if this fails, reading fails too
+	// If this fails, reading fails as well.
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers))
 }
 
 // ping reports whether the peer answers a ping. It also returns true if a message is being written.
@@ -99,8 +100,8 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether to answer a ping. If the peer is not reading the message that is being
-// written, mayPong returns false, because waiting to send the pong would end the connection.
+// mayPong reports whether to answer a ping. It returns false if the peer does not read the message
+// that is being written. Waiting to send the pong would then end the connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()
@@ -113,11 +114,11 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// joined is the maximum size of a message whose pieces are joined before they are written. A larger
-// message is written piece by piece.
+// joined is the maximum size of a message whose pieces are joined before the message is written. A
+// larger message is written piece by piece.
 const joined = 64 << 10
 
-// send writes a message that is given in pieces. The write timeout of listen.Conn applies.
+// send writes a message that consists of pieces. The write timeout of listen.Conn applies.
 func (p *peer) send(pieces ...[]byte) error {
 	p.writing <- struct{}{}
 	defer func() { <-p.writing }()
@@ -142,7 +143,7 @@ func (p *peer) send(pieces ...[]byte) error {
 	return w.Close()
 }
 
-// join joins pieces. It keeps a small buffer for the next message.
+// join joins the pieces of a message. It reuses a small buffer for the next message.
 func (p *peer) join(pieces [][]byte) []byte {
 	message := p.joint[:0]
 	for _, piece := range pieces {

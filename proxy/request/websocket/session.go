@@ -19,16 +19,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTime is how long a connection may be without a call. The time is limited because an idle
+// idleTime is how long a connection may be without a call. This time is limited because an idle
 // connection may store conversations.
 const idleTime = 10 * time.Minute
 
-// session is a connection. Its goroutine reads the connection until the connection ends.
+// session is a client's connection. Its goroutine reads from the connection until the connection
+// ends.
 type session struct {
 	terms  *terms
 	key    *auth.Key
 	raw    net.Conn     // the server's connection
-	client *listen.Conn // the listen.Conn below raw; nil in tests
+	client *listen.Conn // the listen.Conn wrapped by raw; nil in tests
 	peer   *peer
 	calls  calls
 	timer  *time.Timer
@@ -70,8 +71,7 @@ func (s *session) takeConn(from net.Conn) {
 	s.serve()
 }
 
-// take sets the connection of the peer. If the connection is plain and leaves fasthttp, take
-// returns it.
+// take sets the peer's connection. If the connection is plain and leaves fasthttp, take returns it.
 func take(from, raw net.Conn, p *peer) *listen.Conn {
 	listen.Upgraded(raw)
 	plain, ok := raw.(*listen.Conn)
@@ -92,14 +92,14 @@ func (s *session) serve() {
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
 	}
-	s.peer.ws.SetReadLimit(-1) // receive enforces a separate limit
+	s.peer.ws.SetReadLimit(-1) // receive enforces its own limit
 	s.opened(s)
 	if code, reason := s.terms.verdict(s.key); code != 0 {
 		s.peer.close(code, reason)
 		return
 	}
 	s.timer = time.AfterFunc(idleTime, s.tick)
-	s.timer.Reset(pingEvery) // started after the assignment, because tick uses the field timer
+	s.timer.Reset(pingEvery) // set after the assignment, because tick uses the timer field
 	for s.next() {
 	}
 }
@@ -139,7 +139,7 @@ func (s *session) tooLarge(refused *apierr.Error) {
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger lets a client read why the connection is closed, even if the client is still sending.
+// linger lets a client that is still sending read why the connection is closed.
 func (s *session) linger() { linger(s.client) }
 
 func linger(client *listen.Conn) {
@@ -152,7 +152,7 @@ const (
 	typeCreate    = "response.create"
 	typeSteer     = "response.steer"
 	typeProcessed = "response.processed"
-	typeCancel    = "response.cancel" // only in other APIs
+	typeCancel    = "response.cancel" // exists only in other APIs
 )
 
 // take handles a message. It returns false if the connection has ended.
@@ -180,9 +180,9 @@ func (s *session) take(m *message) bool {
 		}
 	case kind == typeSteer:
 		if refused = s.takeRequest(); refused == nil {
-			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails too
+			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails as well
 		}
-	case kind == typeProcessed: // needs no answer
+	case kind == typeProcessed: // needs no response
 		if !s.calls.acknowledge() {
 			refused = s.takeRequest()
 		}
@@ -205,7 +205,7 @@ func (s *session) takeRequest() *apierr.Error {
 }
 
 // readFailed closes the connection after a failed read. If the connection has failed or was closed,
-// it does not send a close frame.
+// it sends no close frame.
 func (s *session) readFailed(err error) {
 	if code, reason := closeFor(err); code != 0 {
 		if errors.Is(err, errEmptyFrames) {

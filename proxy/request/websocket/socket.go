@@ -20,22 +20,23 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Socket is a client's WebSocket connection for protocols other than the Responses protocol. One
-// goroutine may read from it. Any goroutine may write to it and close it.
+// Socket is a client's WebSocket connection for protocols other than the Responses protocol. Only
+// one goroutine may read from it. Any goroutine may write to it and close it.
 type Socket struct {
 	services *call.Services
 	peer     *peer
 	raw      net.Conn     // the server's connection
-	client   *listen.Conn // the listen.Conn below raw; nil in tests
-	shown    *cert.Peer   // identity in the client's TLS certificate, or nil
-	head     []header     // headers of the upgrade that requests repeat
+	client   *listen.Conn // the listen.Conn wrapped by raw; nil in tests
+	shown    *cert.Peer   // identity from the client's TLS certificate, or nil
+	head     []header     // headers of the upgrade that each request repeats
 	most     atomic.Int64
 	waiting  atomic.Bool
-	answer   []byte // response headers of the handshake
+	answer   []byte // response headers for the handshake
 	serve    func()
 }
 
-// NewSocket returns the Socket for a request before the upgrade. Accept completes the handshake.
+// NewSocket returns the Socket for a request that has not been upgraded yet. Accept completes the
+// handshake.
 func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 	return &Socket{
 		services: services, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), shown: listen.PeerOf(ctx.Conn()),
@@ -43,7 +44,7 @@ func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 	}
 }
 
-// SetKey sets the credential of later requests. It is used for clients that cannot send the header.
+// SetKey sets the credential for later requests. It is used for clients that cannot set the header.
 func (s *Socket) SetKey(key string) {
 	s.head = append(s.head, header{fasthttp.HeaderAuthorization, "Bearer " + key})
 }
@@ -60,8 +61,8 @@ func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.E
 	return nil
 }
 
-// Serve answers the handshake and runs f. It catches panics in f. It writes the response itself,
-// because fasthttp would not run f if the response could not be written.
+// Serve completes the handshake and runs f. It catches panics in f. It writes the response itself,
+// because fasthttp would not run f if writing the response failed.
 func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
 	s.answer = ctx.Response.Header.AppendBytes(nil)
 	s.serve = f
@@ -84,10 +85,11 @@ func (s *Socket) run() {
 	defer s.cutOff()
 	defer s.services.Guard.Catch(guard.WebSocket, s.peer.panicked)
 	s.SetWriteTimeout(s.services.Current().Config.Timeouts.Write.D())
-	_, _ = s.peer.late.Conn.Write(s.answer) // if this write fails, all later reads and writes fail too
+	// If this fails, all later reads and writes fail as well.
+	_, _ = s.peer.late.Conn.Write(s.answer)
 	s.answer = nil
 	s.services.Guard.Point("websocket.serve")
-	s.peer.ws.SetReadLimit(-1) // Receive enforces a separate limit
+	s.peer.ws.SetReadLimit(-1) // Receive enforces its own limit
 	s.serve()
 }
 
@@ -99,26 +101,26 @@ func (s *Socket) cutOff() {
 	_ = s.peer.ws.CloseNow()
 }
 
-// Request returns a POST request with a JSON body from the connection's client.
+// Request returns a POST request with a JSON body on behalf of the connection's client.
 func (s *Socket) Request(path string, query, body []byte) *fasthttp.RequestCtx {
 	return request(callConn{Conn: s.raw, client: s.client, shown: s.shown}, path, query, s.head, [][]byte{body}, int64(len(body)))
 }
 
-// SetWriteTimeout sets the timeout of later writes.
+// SetWriteTimeout sets the timeout for later writes.
 func (s *Socket) SetWriteTimeout(d time.Duration) {
 	if s.client != nil {
 		s.client.SetWriteTimeout(d)
 	}
 }
 
-// Message is a client's message. The next Receive reuses it.
+// Message is a client's message. The next Receive reuses its buffer.
 type Message struct {
 	message
 	counted *atomic.Int64
 }
 
-// NewMessage returns an empty Message. Its memory counts as an incomplete body. If reading is not
-// nil, it counts the message's bytes as well.
+// NewMessage returns an empty Message. The memory of the message counts as an incomplete body. If
+// reading is not nil, it also counts the message's bytes.
 func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
 	return &Message{counted: reading}
 }
@@ -142,11 +144,11 @@ func (m *Message) Free() {
 	}
 }
 
-// Receive reads the next message. most is its maximum size in bytes. announced is the maximum
-// length that frames may announce. It may exceed most, because the frame header of a later message
-// may already have arrived.
+// Receive reads the next message. most is the message's maximum size in bytes. announced is the
+// maximum length that frames may announce. announced may exceed most, because the frame header of a
+// later message may already have arrived.
 //
-// After an error the connection has been closed, or is being closed with the required code. clean
+// After an error, the connection has been closed or is being closed with the required code. clean
 // reports whether the client has sent a close frame.
 func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err error) {
 	s.most.Store(announced)
@@ -196,7 +198,8 @@ func (s *Socket) fill(m *Message, r io.Reader, most int64) error {
 		m.memory = body.NewReservation(s.services.Bodies, m.counted)
 	}
 	m.bytes = m.bytes[:0]
-	defer func() { _ = s.raw.SetReadDeadline(time.Time{}) }() // a client may be silent between messages
+	// The deadline is removed, because a client may be silent between messages.
+	defer func() { _ = s.raw.SetReadDeadline(time.Time{}) }()
 	for {
 		now := time.Now()
 		if body.Drips(now.Sub(begun), int64(len(m.bytes)), m.memory.Held(), rate) {
@@ -231,11 +234,11 @@ func (s *Socket) Close(code int, reason string) {
 	s.peer.close(websocket.StatusCode(code), reason)
 }
 
-// Discard closes a Socket whose handshake is answered with an ordinary response.
+// Discard closes a Socket whose upgrade gets an ordinary response.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
 // Ping reports whether the client answers a ping. It returns true without sending a ping if a
-// message is being written, or if no call to Receive is running that could read the pong.
+// message is being written, or if no Receive is running that could read the pong.
 func (s *Socket) Ping() bool { return !s.waiting.Load() || s.peer.ping() || !s.waiting.Load() }
 
 // Cut closes the connection without a close frame.

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// terms is shared by all connections.
+// terms are shared by all connections.
 type terms struct {
 	services *call.Services
 	draining func() bool
@@ -20,8 +20,8 @@ type terms struct {
 	memory   memory
 }
 
-// verdict returns the close code if a connection of the key must be closed, or 0 if the connection
-// may continue.
+// verdict returns the close code if a connection with the key must be closed. If the connection may
+// continue, verdict returns 0.
 func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():
@@ -37,9 +37,9 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit returns the maximum size of a key's message, which is the limit of a request body. It
-// also limits the total size of a connection's waiting messages and the total size of its
-// conversations.
+// bodyLimit returns the maximum size of a message sent with a key, which is the limit for a request
+// body. It also limits the total size of the messages waiting on a connection, and the total size
+// of the connection's conversations.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

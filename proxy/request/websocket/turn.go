@@ -11,12 +11,12 @@ import (
 
 type turn struct {
 	message  *message
-	lane     string // "": the default lane
-	previous string // id of the response to continue; "": none
+	lane     string // empty for the default lane
+	previous string // id of the response to continue; empty if there is none
 	warmUp   bool   // whether the turn generates no output
 
 	// The request body consists of head, the earlier conversation, input and tail. If no
-	// conversation can be joined to the input, the body is head.
+	// conversation can be added to the input, the body is just head.
 	head, input, tail [][]byte
 	joins             bool
 }
@@ -69,7 +69,7 @@ func textOf(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// turn parses a message as a turn. The turn refers to the message's memory.
+// turn parses a message as a turn. The turn refers to the memory of the message.
 func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
 	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
 	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {
@@ -88,7 +88,7 @@ func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.E
 	return t, nil
 }
 
-// These texts are added to a request body.
+// These strings are added to a request body.
 var (
 	streamMember = []byte(`"stream":true`)
 	inputMember  = []byte(`"stream":true,"input":[`)

@@ -21,13 +21,14 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// Copies manages the sinks of the current configuration. Any goroutine may use it.
+// Copies manages the sinks of the current configuration. Its methods may be called by multiple
+// goroutines.
 type Copies struct {
 	opts   Options
 	recent hook.Recent[string]
 
 	mu    sync.Mutex                           // locked while sinks change
-	sinks atomic.Pointer[map[string]*hookSink] // by hook name; replaced as a whole
+	sinks atomic.Pointer[map[string]*hookSink] // keyed by hook name; replaced as a whole
 	old   []*hookSink                          // removed sinks that may still be sending
 }
 
@@ -38,8 +39,8 @@ func New(o Options) *Copies {
 	return c
 }
 
-// Apply replaces the sinks with those that hooks configure. A sink with unchanged settings
-// continues. A removed sink may send its queued copies for at most flushTime.
+// Apply replaces the sinks with those that hooks configures. A sink whose settings did not change
+// continues to run. A removed sink may send its queued copies for at most flushTime.
 func (c *Copies) Apply(hooks []config.Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +66,8 @@ func (c *Copies) Apply(hooks []config.Hook) {
 	}
 }
 
-// Begin returns a Copy for the sink of the hook h, which it links to the copies in next. model is
-// the model of the call. If a reload has removed the sink, Begin returns next.
+// Begin returns a Copy for the sink of the hook h, linked to the copies in next. model is the model
+// of the call. If a reload has removed the sink, Begin returns next.
 func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
 	s := (*c.sinks.Load())[h.Name]
 	if s == nil {
@@ -75,7 +76,7 @@ func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
 	return &Copy{Model: model, of: s, next: next, most: int(s.settings.most)}
 }
 
-// Close lets the sinks send their queued copies for at most flushTime, and then stops them.
+// Close stops the sinks. They may first send their queued copies for at most flushTime.
 func (c *Copies) Close() {
 	c.Apply(nil)
 	c.mu.Lock()
@@ -84,7 +85,7 @@ func (c *Copies) Close() {
 	for _, s := range c.old {
 		select {
 		case <-s.done:
-		case <-late: // a write to a file is blocked
+		case <-late: // a write to a file blocks
 			return
 		}
 	}
@@ -95,7 +96,7 @@ func (c *Copies) Close() {
 type Lost struct {
 	Hook        string
 	Calls, Lost int
-	Why         string // in words
+	Why         string // reason in plain text
 }
 
 // Lost returns the hooks that lost copies in the last minute, sorted by name.

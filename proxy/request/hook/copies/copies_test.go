@@ -52,7 +52,7 @@ func newRig(t *testing.T, after string, change ...func(*config.Hook)) *rig {
 
 func (r *rig) sink() *hookSink { return (*r.copies.sinks.Load())["archive"] }
 
-// close ends the sinks. It checks that all memory was released, and that the log contains no text
+// close stops the sinks. It checks that all memory was released, and that the log contains no text
 // of a call.
 func (r *rig) close() {
 	if r.closed {
@@ -139,7 +139,7 @@ func read(t *testing.T, line string) (d document) {
 	return d
 }
 
-// TestURL checks every byte of a copy, and the request that contains the copy.
+// TestURL checks every byte of a copy and of the request that contains it.
 func TestURL(t *testing.T) {
 	var head http.Header
 	got := make(chan string, 8)
@@ -163,8 +163,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestBounds checks that requests and answers that exceed the limit are truncated between
-// characters, and that bytes that are not UTF-8 are sent as base64.
+// TestBounds checks that requests and answers above the limit are truncated between characters, and
+// that bytes that are not valid UTF-8 are sent as base64.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, text, body, base64 string
@@ -197,8 +197,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSlowSink checks that a sink that does not answer loses copies but does not delay calls. The
-// copies must not exceed the memory limit, and lost copies must be counted.
+// TestSlowSink checks that a sink that does not respond loses copies but does not delay calls. The
+// copies must stay within the memory limit, and lost copies must be counted.
 func TestSlowSink(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -258,7 +258,7 @@ func TestLongQueue(t *testing.T) {
 	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == mostQueued+1 })
 }
 
-// TestFailures checks the counters for sinks that fail permanently.
+// TestFailures checks the counters for sinks that always fail.
 func TestFailures(t *testing.T) {
 	refuses := newCollector(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 500) })
 	redirects := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
@@ -293,7 +293,7 @@ func TestFailures(t *testing.T) {
 					h.Timeout = config.Duration(c.timeout)
 				}
 			})
-			text := strings.Repeat("CANARY", 100<<10) // more than a socket's buffers hold
+			text := strings.Repeat("CANARY", 100<<10) // more than the socket buffers can store
 			r.call("req_1", text, text)
 			r.waitFor("it is lost", func() bool { return r.count(c.result) == 1 })
 			if l := r.copies.Lost(time.Now()); len(l) != 1 || l[0] != (Lost{"archive", 1, 1, words[c.result]}) {
@@ -366,7 +366,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestSocket checks that a process that listens on the socket receives lines, even after it has
+// TestSocket checks that a process listening on the socket receives lines, even after it has
 // restarted.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
@@ -393,8 +393,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestReload checks that a reload adds and removes sinks and keeps unchanged sinks, and that a
-// removed sink sends its queued copies.
+// TestReload checks that a reload adds and removes sinks, and that unchanged sinks continue. A
+// removed sink must still send its queued copies.
 func TestReload(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, c.URL)
@@ -439,7 +439,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestSeveralHooks checks that a call can be copied to more than one sink.
+// TestSeveralHooks checks that a call can be copied to multiple sinks.
 func TestSeveralHooks(t *testing.T) {
 	one, other := newCollector(t, nil), newCollector(t, nil)
 	r := newRig(t, one.URL)
@@ -457,7 +457,7 @@ func TestSeveralHooks(t *testing.T) {
 	}
 }
 
-// TestManyCalls runs calls in parallel, so that the race detector can find races, and checks that
+// TestManyCalls runs calls in parallel, so that the race detector can find races. It checks that
 // each call is counted once.
 func TestManyCalls(t *testing.T) {
 	c := newCollector(t, nil)

@@ -2,8 +2,8 @@ package copies
 
 import "time"
 
-// Copy is the copy of a running call for one hook. It belongs to the goroutine of the call. If more
-// than one hook copies the call, their Copies form a linked list.
+// Copy is the copy of a running call for one hook. A Copy belongs to the goroutine of the call. If
+// multiple hooks copy the call, their Copies form a linked list.
 type Copy struct {
 	Model string // model that the client requested
 
@@ -12,12 +12,12 @@ type Copy struct {
 	most            int
 	request, answer part
 	held            int64
-	dropped         bool // whether the copy was dropped because no memory was left
+	dropped         bool // whether the copy was dropped because no memory was left for it
 }
 
 type part struct {
 	bytes []byte
-	size  int64 // size of the whole request or answer
+	size  int64 // size of the complete request or answer
 }
 
 const leastPart = 1 << 10
@@ -29,7 +29,7 @@ func (c *Copy) Request(b []byte) {
 	}
 }
 
-// Answer adds bytes that were sent to the client.
+// Answer adds bytes that were written to the client.
 func (c *Copy) Answer(b []byte) {
 	for ; c != nil; c = c.next {
 		c.add(&c.answer, b)
@@ -64,7 +64,7 @@ func (c *Copy) drop() {
 // Facts describe a call.
 type Facts struct {
 	RequestID, Key, Endpoint string
-	Model                    string // model that answered or would have answered
+	Model                    string // model that answered, or that would have answered
 	Stream                   bool
 	Start                    time.Time
 	Took, TTFT               time.Duration // TTFT is 0 if there was no answer
@@ -72,7 +72,7 @@ type Facts struct {
 	Outcome, Code            string
 }
 
-// End passes the Copies in the list to their sinks. They must not be used afterwards.
+// End passes every Copy in the list to its sink. The Copies must not be used afterwards.
 func (c *Copy) End(f *Facts) {
 	for ; c != nil; c = c.next {
 		if c.dropped {

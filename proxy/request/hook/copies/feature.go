@@ -15,12 +15,13 @@ func (c *Copies) Uses(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Config.Hooks, func(h config.Hook) bool { return h.After != "" })
 }
 
-// Join implements participant.Feature. It starts the copies for the hooks that name the call's key
-// and model, and tells the client about them in a header. The model is the one that the client
-// requested, even if a hook or a fallback chooses another one, because the catalog announces the
+// Join implements participant.Feature. It starts the copies for hooks that match the call's key and
+// model, and announces them to the client in a header. The model is the one that the client
+// requested, even if a hook or a fallback chooses another model, because the catalog announces the
 // copies in the entry of the requested model.
 func (c *Copies) Join(call *participant.Call) participant.Participant {
-	if call.Endpoint == endpoint.Realtime { // the messages are not copied, so neither is the call
+	// Its messages are not copied, so the call is not copied either.
+	if call.Endpoint == endpoint.Realtime {
 		return nil
 	}
 	key, template := "", ""
@@ -40,14 +41,13 @@ func (c *Copies) Join(call *participant.Call) participant.Participant {
 	if all == nil {
 		return nil
 	}
-	if !call.Endpoint.Form { // a form passes through and is not held
+	if !call.Endpoint.Form { // a form is streamed to the engine and not stored
 		all.Request(call.Body.Client())
 	}
 	call.Response.Set(endpoint.HeaderRetained, "true")
 	return copied{of: all}
 }
 
-// copied is the part of the copies in their call.
 type copied struct {
 	participant.Nothing
 	of *Copy

@@ -15,7 +15,7 @@ type entry struct {
 	held            int64
 }
 
-// document is the form in which a copy is sent to a sink. README.md describes its members.
+// document is the JSON object that is sent to a sink for a copy. README.md describes its members.
 type document struct {
 	Version   int     `json:"version"`
 	Hook      string  `json:"hook"`
@@ -36,7 +36,7 @@ type document struct {
 }
 
 type content struct {
-	Bytes     int64   `json:"bytes"` // size of the whole request or answer
+	Bytes     int64   `json:"bytes"` // size of the complete request or answer
 	Truncated bool    `json:"truncated,omitempty"`
 	Body      *string `json:"body,omitempty"`
 	Base64    string  `json:"body_base64,omitempty"` // used instead of Body if the bytes are not UTF-8

@@ -66,7 +66,8 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 		return lostUnreachable
 	}
 	defer reply.Body.Close()
-	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer) // allows the connection to be reused
+	// The response is read so that the connection can be reused.
+	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer)
 	if reply.StatusCode/100 != 2 {
 		return lostStatus
 	}
@@ -114,8 +115,8 @@ func (path fileSender) write(lines []byte) (err error) {
 	return err
 }
 
-// torn reports whether a file ends with an incomplete line, because an earlier write was
-// incomplete.
+// torn reports whether a file ends with an incomplete line, which an earlier incomplete write has
+// left behind.
 func torn(f *os.File, size int64) bool {
 	var last [1]byte
 	if size == 0 {

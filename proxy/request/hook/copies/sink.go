@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// These strings describe in metrics and the log what happened to a copy: it was delivered, or the
-// reason why it was lost.
+// These strings are the result of a copy in metrics and in the log: either delivered, or the reason
+// why the copy was lost.
 const (
 	delivered       = "delivered"
 	lostFull        = "full"
@@ -24,7 +24,6 @@ const (
 	lostEnded       = "ended"
 )
 
-// words maps the results to texts for operators.
 var words = map[string]string{
 	lostFull:        "the sink is slower than the calls, or memory is too small",
 	lostUnreachable: "sink not reachable",
@@ -35,21 +34,21 @@ var words = map[string]string{
 }
 
 const (
-	// flushTime is how long a sink may continue to send its queued copies after it was removed, or
-	// when the edge exits.
+	// flushTime is how long a sink may continue to send its queued copies after the sink was
+	// removed or when the edge exits.
 	flushTime = 1500 * time.Millisecond
 	// A batch contains at most batchCopies copies. It ends with the copy that makes it reach
 	// batchBytes.
 	batchCopies, batchBytes = 64, 1 << 20
-	// mostQueued is the maximum number of copies in a queue. The memory limit applies in addition.
+	// mostQueued is the maximum number of copies in a queue. The memory limit applies as well.
 	mostQueued = 16 << 10
-	// A batch is sent at most mostTries times. The first pause is firstPause, and each later pause
-	// is twice as long.
+	// A batch is sent at most mostTries times. The first pause lasts firstPause, and each later
+	// pause lasts twice as long as the one before.
 	mostTries, firstPause = 4, 250 * time.Millisecond
 	logEvery              = 10 * time.Second
 )
 
-// settings are the settings of a hook that cannot change without a new sink.
+// settings are the settings of a hook that require a new sink when they change.
 type settings struct {
 	after, token string
 	timeout      time.Duration
@@ -60,21 +59,21 @@ func settingsOf(h *config.Hook) settings {
 	return settings{h.After, h.Token.Value(), h.Timeout.D(), int64(h.Bytes), int64(h.Memory)}
 }
 
-// hookSink is the queue of one hook, together with the goroutine that sends the queued copies.
+// hookSink is the queue of one hook. A goroutine sends the queued copies.
 type hookSink struct {
 	copies   *Copies
 	name     string
 	settings settings
 	to       sender
 
-	held atomic.Int64
+	held atomic.Int64 // bytes held by copies that were not sent yet
 
 	mu     sync.Mutex
 	queue  []*entry
 	closed bool
 
-	wake   chan struct{} // buffered; receives when the queue has entries
-	stop   chan struct{} // closed when the field closed becomes true
+	wake   chan struct{} // buffered; receives a value when the queue has entries
+	stop   chan struct{} // closed when the field closed is set to true
 	done   chan struct{}
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -82,11 +81,11 @@ type hookSink struct {
 	logged struct {
 		mu   sync.Mutex
 		at   time.Time
-		lost int // copies lost since the time at
+		lost int // number of copies lost since the time at
 	}
 }
 
-// sender sends lines to a sink. send returns the constant delivered, or the reason why the lines
+// sender sends lines to a sink. send returns the constant delivered or the reason why the lines
 // were lost.
 type sender interface {
 	send(ctx context.Context, lines []byte) (result string)
@@ -161,7 +160,7 @@ func (s *hookSink) put(e *entry) {
 	}
 }
 
-// take removes the next batch from the queue. end is true if the sink is closed and its queue is
+// take removes the next batch from the queue. end is true if the sink is closed and the queue is
 // empty.
 func (s *hookSink) take() (batch []*entry, end bool) {
 	s.mu.Lock()
@@ -199,7 +198,7 @@ func (s *hookSink) run() {
 }
 
 func (s *hookSink) deliver(batch []*entry) {
-	reason := lostEnded // reported if sending panics
+	reason := lostEnded // the reason that is reported if sending panics
 	defer func() {
 		for _, e := range batch {
 			s.free(e.held)
@@ -243,7 +242,7 @@ func (s *hookSink) send(lines []byte) (result string) {
 		select {
 		case <-time.After(pause):
 			pause *= 2
-		case <-s.stop: // flushTime allows only one more try
+		case <-s.stop: // flushTime leaves time for only one more try
 			try = max(try, mostTries-1)
 		}
 	}

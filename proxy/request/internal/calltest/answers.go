@@ -26,8 +26,8 @@ func Say(text string) http.HandlerFunc {
 	}
 }
 
-// Reply answers with a status, a Content-Type ("": none) and a body. It pauses for a millisecond
-// between the pieces of the body.
+// Reply answers with a status, a Content-Type (if mediaType is not empty) and a body. It pauses for
+// a millisecond after each piece of the body.
 func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if mediaType != "" {
@@ -78,7 +78,8 @@ func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// InTurn gives each request the next answer. Once the answers are used up, it repeats the last one.
+// InTurn answers each request with the next of the given answers. After the last answer, it repeats
+// that answer.
 func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	n := make(chan int, 1)
 	n <- 0

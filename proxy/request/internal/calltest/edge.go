@@ -1,6 +1,6 @@
-// Package calltest runs calls without sockets: engines are functions behind pipes, and clients are
-// Go values. In a testing/synctest bubble the test controls the clock. A call runs the same code as
-// behind a listener, except that its stream stays in fasthttp.
+// Package calltest runs calls without sockets. Engines are functions behind pipes, and clients are
+// Go values. In a testing/synctest bubble, the test controls the clock. A call runs the same code
+// as behind a listener, except that its stream stays in fasthttp.
 package calltest
 
 import (
@@ -52,12 +52,13 @@ type Edge struct {
 	running atomic.Pointer[snapshot.Snapshot]
 	keys    *snapshot.Sources
 	queues  *queue.Queues
-	engines map[string]*Engine // by the address that the edge dials
-	hosts   *strings.Replacer  // replaces engine names in URLs with addresses, because no resolver is available
+	engines map[string]*Engine // keyed by the address that the edge dials
+	// Replaces engine names in URLs with addresses, because no resolver exists.
+	hosts *strings.Replacer
 }
 
-// New returns an edge with the given configuration, in which an engine's upstream has the URL
-// http://NAME. It waits until the engines have been probed. The edge is closed when the test ends.
+// New returns an edge with the given configuration. An engine's upstream has the URL http://NAME in
+// it. New returns after the engines have been probed. The edge is closed when the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -96,10 +97,10 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is the time by which the first probes have found the engines up.
+// probed is the time after which the first probes have found the engines up.
 const probed = 5 * time.Second
 
-// Load applies a configuration, like a reload.
+// Load applies a configuration as a reload does.
 func (e *Edge) Load(yaml string) {
 	e.t.Helper()
 	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
@@ -166,8 +167,10 @@ func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(
 
 // Client receives an answer. The zero Client reads the complete answer.
 type Client struct {
-	Lines func(at time.Duration, piece string) // called for each write with the time of the write; may be nil
-	Stays int                                  // number of writes after which the client disconnects; 0: never
+	// Called for each write; at is the time of the write; may be nil.
+	Lines func(at time.Duration, piece string)
+	// Number of writes after which the client disconnects; 0 means never.
+	Stays int
 
 	begun  time.Time
 	writes int
@@ -175,8 +178,8 @@ type Client struct {
 	conn   clientConn
 }
 
-// WithCall calls f with the client's running call, or returns false if the client has none. The
-// call does not end before f returns.
+// WithCall calls f with the client's running call. If the client has no running call, WithCall
+// returns false. The call does not end before f returns.
 func (c *Client) WithCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
@@ -199,22 +202,22 @@ func (c *Client) Write(p []byte) (int, error) {
 	return c.body.Write(p)
 }
 
-// Answer is the response that a client has received.
+// Answer is the response received by a client.
 type Answer struct {
 	Status int
 	Header *fasthttp.ResponseHeader
 	Body   string
 	Err    error
-	Took   time.Duration // time from the request to the last byte
+	Took   time.Duration
 }
 
-// Post sends body to the endpoint at path, with additional headers as "Name: value". It returns the
-// complete answer.
+// Post sends body to the endpoint at path. Each additional header has the form "Name: value". Post
+// returns the complete answer.
 func (e *Edge) Post(path, body string, headers ...string) *Answer {
 	return e.Send(&Client{}, path, body, headers...)
 }
 
-// Send is Post for a given Client.
+// Send is Post with a given Client.
 func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	e.t.Helper()
 	ep := endpoint.At([]byte(path))
@@ -280,13 +283,13 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// Engine is an engine whose answers the test defines.
+// Engine is an engine whose answers are defined by the test.
 type Engine struct {
 	Name   string // host in the upstream's URL
 	Models []string
-	// Answer answers all requests except probes; nil: Say("ok").
+	// Answer answers all requests except probes. If nil, Say("ok") is used.
 	Answer http.HandlerFunc
-	// Pages maps paths to the answers to GET requests. The model list is always available.
+	// Pages maps paths to the responses for GET requests. The model list is always available.
 	Pages map[string]string
 
 	mu     sync.Mutex
@@ -297,7 +300,7 @@ type Engine struct {
 	runs   sync.WaitGroup
 }
 
-// Gone makes the engine refuse connections, or accept them again.
+// Gone makes the engine reject connections, or accept them again.
 func (e *Engine) Gone(yes bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -411,7 +414,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns the hash of a key in the form that a configuration contains.
+// Hash returns the hash of a key in the form used by configurations.
 func Hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
