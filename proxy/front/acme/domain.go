@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// domains are the domains of one configuration. They are immutable.
+// domains are the domains in one configuration. They are immutable.
 type domains struct {
 	order  []*domain
 	byName map[string]*domain
@@ -15,19 +15,19 @@ type domains struct {
 
 type domain struct {
 	name    string
-	current atomic.Pointer[tls.Certificate] // nil: no certificate yet
+	current atomic.Pointer[tls.Certificate] // nil until the first certificate is available
 
 	mu       sync.Mutex
 	failures int
-	trouble  string // why the last attempt failed; "": it succeeded
+	trouble  string // why the last attempt failed; empty if it succeeded
 	next     time.Time
-	nudged   bool // whether next was reset during a check
+	nudged   bool // whether next was reset while a check was running
 	hurried  bool
-	waits    bool // whether an order waits for the fleet's store
+	waits    bool // whether the domain's order waits for the fleet's store
 }
 
-// again makes the domain due immediately. The recorded pause after the last attempt still applies.
-// Consecutive failures then count as a single failure.
+// again makes the domain due immediately. The recorded pause after the last attempt still applies,
+// but consecutive failures count as a single failure.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,8 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted adopts the recorded number of failures, which may come from another edge or from before a
-// restart.
+// counted adopts the recorded number of failures. The record may come from another edge or from
+// before a restart.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

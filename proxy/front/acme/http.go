@@ -18,14 +18,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Server is the listener for HTTP-01 challenges. It answers challenges, redirects browsers to
-// https, and refuses all other requests.
+// Server is the HTTP server for HTTP-01 challenges. It answers challenges, redirects browsers to
+// https, and rejects all other requests.
 type Server struct {
 	manager  *Manager
 	guard    *guard.Guard
 	listener *listen.Listener
 	http     *fasthttp.Server
-	port     string // port of the https URL, such as ":8443"; "": 443
+	port     string // port in the https URL, such as ":8443"; empty for port 443
 }
 
 const challengePath = "/.well-known/acme-challenge/"
@@ -46,8 +46,9 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	return s, nil
 }
 
-// httpsPort returns the port for redirects. If the HTTP listener is not on port 80, a forwarder
-// must be in front of it. httpsPort then assumes that the https listener is behind a forwarder too.
+// httpsPort returns the port for redirects. If the HTTP listener does not use port 80, a forwarder
+// must be in front of it. httpsPort then assumes that the https listener is also behind a
+// forwarder.
 func httpsPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
@@ -63,7 +64,7 @@ func (s *Server) Serve() error { return s.http.Serve(s.listener) }
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.listener.CloseConns()
-	_ = s.listener.Release() // fails harmlessly, because the process ends
+	_ = s.listener.Release() // an error does not matter, because the process exits
 	return err
 }
 
@@ -97,13 +98,13 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, fasthttp.StatusNotFound)
 	case !reads(ctx) || callsAPI(ctx):
 		refuseCall(ctx, base)
-	default: // the query string may contain a credential, and pages do not need it
+	default: // the query string is dropped: pages do not need it, and it may contain a credential
 		ctx.Response.Header.Set("Location", base+string(ctx.URI().PathOriginal()))
 		ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
 	}
 }
 
-// fail responds to a request that could not be parsed. If the request has a body, it is an API
+// fail responds to a request that could not be parsed. It treats a request with a body as an API
 // call.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
@@ -115,8 +116,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, fasthttp.StatusBadRequest)
 }
 
-// base returns the https URL of the edge for the domain of a request. ok is false if the edge does
-// not serve that domain.
+// base returns the edge's https URL for the domain in a request. ok is false if the edge does not
+// serve that domain.
 func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -131,8 +132,8 @@ func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 
 func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// callsAPI reports whether a program has sent the request as an API call. If it were redirected,
-// the program would send its key over plain HTTP each time without anyone noticing.
+// callsAPI reports whether a request is an API call by a program. If such requests were redirected,
+// the program would send its key over plain HTTP every time, and the operator would not notice.
 func callsAPI(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
@@ -142,7 +143,7 @@ func callsAPI(ctx *fasthttp.RequestCtx) bool {
 const apiPath = "/v1"
 
 // refuseCall responds to an API call. It does not read the request body, but the connection
-// lingers, so that the client can send the whole body before it reads the response.
+// lingers. A client that sends the whole body first can therefore still read the response.
 func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
 		c.Linger()
@@ -164,7 +165,7 @@ func refuse(ctx *fasthttp.RequestCtx, status int) {
 }
 
 // httpAnswer returns the answer to an HTTP-01 challenge, even if another edge placed the order. It
-// adapts certmagic's net/http handler.
+// uses certmagic's net/http handler.
 func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -199,5 +200,6 @@ func (w *answerWriter) Header() http.Header {
 
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 
-// WriteHeader implements http.ResponseWriter. certmagic always answers 200.
+// WriteHeader implements http.ResponseWriter. It ignores the status, because certmagic always
+// answers 200.
 func (w *answerWriter) WriteHeader(int) {}

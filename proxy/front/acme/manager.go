@@ -25,47 +25,48 @@ import (
 // Options configure a Manager.
 type Options struct {
 	Domains   []string
-	Email     string // contact address of the account; may be ""
+	Email     string // contact address for the account; may be empty
 	Directory string
-	// CAs that may issue the directory's certificate; nil: the system's CAs
+	// Roots contains the CAs that may issue the directory's certificate. If nil, the system's CAs
+	// may.
 	Roots     *x509.CertPool
 	Folder    string
-	KID       string // key id of the external account binding; "": none
+	KID       string // key id of the external account binding; empty if there is no binding
 	MACKey    []byte
-	HTTP      bool     // uses HTTP-01 instead of TLS-ALPN-01
+	HTTP      bool     // whether to use HTTP-01 instead of TLS-ALPN-01
 	Challenge net.Addr // address of our listener that answers challenges
 	Log       *zap.Logger
 }
 
-// Fleet provides the storage and the locks for edges that obtain certificates together. Any
-// goroutine may call its methods.
+// Fleet provides the storage and the locks that edges use to obtain certificates together. Its
+// methods may be called by multiple goroutines.
 type Fleet interface {
 	certmagic.Storage
 	// Available reports whether the store can be reached.
 	Available() bool
-	// Before returns the data that versions without certmagic stored: the account key, and the
-	// certificates by domain, in PEM.
+	// Before returns the data stored by versions without certmagic: the account key, and the
+	// certificates keyed by domain, in PEM.
 	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
 }
 
-// Manager obtains and renews the certificates of the edge's domains. Any goroutine may call its
-// methods, but Run must be called only once.
+// Manager obtains and renews the certificates of the edge's domains. Its methods may be called by
+// multiple goroutines, but Run must be called only once.
 type Manager struct {
 	opts   Options
 	folder *certmagic.FileStorage
-	fleet  Fleet
+	fleet  Fleet // nil if this edge obtains its certificates alone
 	cache  *certmagic.Cache
 	config *certmagic.Config
 	issuer *issuer
-	wake   chan struct{} // receives when a domain is due
+	wake   chan struct{} // receives a value when a domain is due
 
 	set         atomic.Pointer[domains]
 	placeholder func() *tls.Certificate
-	ok, failed  atomic.Uint64 // number of orders
+	ok, failed  atomic.Uint64 // number of successful orders, and of failed orders
 }
 
-// issuer is certmagic's issuer with two changes: it never asks for an email address at the
-// terminal, and it never uses another issuer's email address.
+// issuer is certmagic's issuer with two changes. It never asks for an email address on the
+// terminal, and never uses the email address of another issuer.
 type issuer struct{ *certmagic.ACMEIssuer }
 
 func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
@@ -76,7 +77,7 @@ func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
 }
 
 // GetRenewalInfo implements certmagic.RenewalInfoGetter. If the authority returns no renewal
-// information, it is not asked again for the time adviceAgain.
+// information, it is not asked again until adviceAgain has passed.
 func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (acme.RenewalInfo, error) {
 	info, err := i.ACMEIssuer.GetRenewalInfo(ctx, c)
 	if err != nil && ctx.Err() == nil {
@@ -86,31 +87,34 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 	return info, err
 }
 
-// State is the state of a domain's certificate, as operators see it.
+// State is the state of a domain's certificate as shown to operators.
 type State struct {
 	Domain              string
 	NotBefore, NotAfter time.Time
 	Failures            int
-	Trouble             string // why the last attempt failed, or what an order waits for
-	Waits               bool   // whether an order waits for the fleet's store
+	Trouble             string // why the last attempt failed, or what the order waits for
+	Waits               bool   // whether the domain's order waits for the fleet's store
 	Next                time.Time
 }
 
-// These are the intervals and pauses. Let's Encrypt allows five failed validations of a name in an
+// These are the intervals and pauses. Let's Encrypt allows five failed validations of a name per
 // hour.
 const (
-	leastPause   = 2 * time.Minute // minimum time between two attempts, even across restarts
-	mostPause    = 6 * time.Hour
-	hurriedPause = 15 * time.Minute // minimum time between two attempts that operators request in a fleet
+	leastPause = 2 * time.Minute // minimum time between two attempts, even across restarts
+	mostPause  = 6 * time.Hour
+	// Minimum time between two attempts in a fleet if operators request them.
+	hurriedPause = 15 * time.Minute
 	attemptTime  = 5 * time.Minute
 	lookPeriod   = 10 * time.Minute // time between two checks of a valid certificate
-	followPeriod = 10 * time.Second // time between two checks for certificates that other edges obtained
-	storePause   = 2 * time.Second  // pause before the store is asked again
+	// Time between two checks for certificates obtained by other edges.
+	followPeriod = 10 * time.Second
+	storePause   = 2 * time.Second // pause before the store is queried again
 	adviceAgain  = 6 * time.Hour
 	never        = 10 * 365 * 24 * time.Hour
 )
 
-// New returns a Manager with the certificates in its folder. It creates the folder if necessary.
+// New returns a Manager that uses the certificates in its folder. It creates the folder if
+// necessary.
 func New(o Options) (*Manager, error) {
 	folder, err := openFolder(o.Folder, o.Directory)
 	if err != nil {
@@ -126,22 +130,22 @@ func New(o Options) (*Manager, error) {
 	}
 	m.set.Store(new(domains))
 	m.SetDomains(o.Domains)
-	for _, d := range m.set.Load().order { // a start counts as an operator's request
+	for _, d := range m.set.Load().order { // a start counts as a request by an operator
 		d.hurry(true)
 	}
 	return m, nil
 }
 
-// configure creates certmagic's configuration. It uses none of certmagic's global defaults.
+// configure creates certmagic's configuration. The configuration uses none of certmagic's global
+// defaults.
 func (m *Manager) configure(s certmagic.Storage) {
 	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 	if m.cache != nil {
 		m.cache.Stop()
 	}
-	// Run replaces certmagic's maintenance, so that an order ends when the edge stops. certmagic's
+	// Run replaces certmagic's maintenance, so that orders end when the edge stops. certmagic's
 	// maintenance still runs, but finds no configuration and almost always an empty cache.
-	// certmagic uses RenewCheckInterval not only for its maintenance but also to decide when a
-	// certificate is due.
+	// RenewCheckInterval is also what certmagic uses to decide when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
 		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
@@ -160,7 +164,7 @@ func (m *Manager) configure(s certmagic.Storage) {
 			KeyID: m.opts.KID, MACKey: base64.RawURLEncoding.EncodeToString(m.opts.MACKey),
 		}
 	}
-	// certmagic finds our listener at this address and therefore opens none.
+	// certmagic finds that our listener uses this address, and therefore opens no listener.
 	if at, ok := m.opts.Challenge.(*net.TCPAddr); ok {
 		template.ListenHost = at.IP.String()
 		template.AltHTTPPort, template.AltTLSALPNPort = at.Port, at.Port
@@ -183,9 +187,9 @@ func ShareBy(m *Manager, f Fleet) {
 
 func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
-// SetDomains replaces the domains. A domain that remains in the list keeps its certificate. The
-// certificate of a new domain is read from the folder. Each reload by an operator calls SetDomains,
-// which makes failed domains due again.
+// SetDomains replaces the domains. A domain that remains in the list keeps its certificate. For a
+// new domain, SetDomains reads the certificate from the folder. SetDomains is called for each
+// reload by an operator, and makes failed domains due again.
 func (m *Manager) SetDomains(names []string) {
 	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
@@ -221,7 +225,8 @@ func (m *Manager) load(name string) *domain {
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
-		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would fail because of this file
+		// certmagic would fail because of a file at this path.
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil {
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
 		}
 	case pair == nil:
@@ -236,8 +241,9 @@ func (m *Manager) load(name string) *domain {
 var errNoCertificate = errors.New("there is no certificate for this domain yet")
 
 // Certificate returns the certificate for a handshake. If the handshake has no name, or its name is
-// not one of the domains, it gets the first available certificate. The name never causes an order.
-// If a domain has no certificate yet, the handshake does not get the certificate of another domain.
+// not one of the domains, Certificate returns the first available certificate. The name never
+// causes an order. If the domain has no certificate yet, Certificate returns an error rather than
+// the certificate of another domain.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	set := m.set.Load()
 	if d := set.byName[plainName(hello.ServerName)]; d != nil {
@@ -293,10 +299,10 @@ func (m *Manager) States() []State {
 	return all
 }
 
-// Orders returns how many orders have succeeded and how many have failed.
+// Orders returns the number of successful orders and the number of failed orders.
 func (m *Manager) Orders() (ok, failed uint64) { return m.ok.Load(), m.failed.Load() }
 
-// Run obtains and renews certificates until ctx ends.
+// Run obtains and renews certificates until ctx is done.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.cache.Stop()
 	for ctx.Err() == nil {
@@ -310,7 +316,7 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// round checks the domains that are due, and returns when the next domain is due.
+// round checks the domains that are due, and returns the time of the next check.
 func (m *Manager) round(ctx context.Context) time.Time {
 	earliest := time.Now().Add(lookPeriod)
 	for _, d := range m.set.Load().order {
@@ -333,28 +339,29 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is the trouble of a domain that waits for the fleet's store.
+// errStoreLost is the reported problem of a domain that waits for the fleet's store.
 var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState collects certmagic's events during a call to look.
+// attemptState collects certmagic's events during one call of look.
 type attemptState struct {
 	domain   *domain
 	noted    bool
 	next     time.Time // time of the next attempt after a failure
 	obtained bool
-	wait     time.Time // when the next attempt is allowed; zero: the current attempt was allowed
+	wait     time.Time // when the next attempt is allowed; zero if the current attempt was allowed
 }
 
 type attemptContext struct{}
 
 type loseContext struct{}
 
-// WithLoss returns a context for an attempt. Lose cancels this attempt by calling lose.
+// WithLoss returns a context for an attempt. Calling Lose with this context calls lose, which
+// cancels the attempt.
 func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, loseContext{}, lose)
 }
 
-// Lose cancels the attempt that uses ctx, because the attempt's lock was lost.
+// Lose cancels the attempt whose context is ctx, because the attempt's lock was lost.
 func Lose(ctx context.Context, err error) {
 	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
 		lose(err)
@@ -362,7 +369,7 @@ func Lose(ctx context.Context, err error) {
 }
 
 // look makes certmagic obtain or renew the certificate of a domain if the certificate is due. It
-// returns the time of the next check.
+// returns when the next check is due.
 func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
@@ -393,7 +400,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	m.use(ctx, d)
 	now := time.Now()
 	switch {
-	case ctx.Err() != nil: // the edge shuts down
+	case ctx.Err() != nil:
 		return now.Add(leastPause)
 	case !state.wait.IsZero():
 		return m.follow(state.wait)
@@ -419,8 +426,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns the time of the next check. In a fleet, it may be earlier than due, so that
-// certificates that other edges obtained are found soon.
+// follow returns when the next check is due. In a fleet, the check may be earlier than due, so that
+// certificates obtained by other edges are found soon.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -428,8 +435,8 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet copies data to the store that the store lacks: the data of versions without
-// certmagic, and the data in the folder.
+// takeOverFleet copies data that the store lacks to the store. The data is what versions without
+// certmagic stored, and what the folder contains.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -477,8 +484,8 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// use adopts the certificate in the storage. In a fleet, use also copies the certificate to the
-// folder, from which the edge serves while the store is unreachable.
+// use adopts the stored certificate. In a fleet, it also copies the certificate to the folder, from
+// which the edge serves while the store is unreachable.
 func (m *Manager) use(ctx context.Context, d *domain) {
 	pair, err := m.read(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
@@ -498,7 +505,7 @@ func (m *Manager) use(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// keep copies the certificate of a domain and the account from the fleet's store to the folder.
+// keep copies a domain's certificate and the account from the fleet's store to the folder.
 func (m *Manager) keep(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)
@@ -515,8 +522,8 @@ func (m *Manager) keep(ctx context.Context, name string) {
 	}
 }
 
-// onEvent handles certmagic's events before and after an order. Meanwhile certmagic holds the lock
-// of the domain.
+// onEvent handles certmagic's events before and after an order. certmagic holds the domain's lock
+// while onEvent runs.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
 	state, ok := ctx.Value(attemptContext{}).(*attemptState)
 	if !ok {
@@ -532,8 +539,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 			return errTooSoon
 		}
 		next := now.Add(leastPause)
-		// The attempt is recorded first, so that a process that is killed repeatedly at this point
-		// orders at most once in leastPause.
+		// The attempt is recorded before the order. A process that is killed repeatedly during
+		// orders therefore orders at most once in leastPause.
 		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
@@ -549,7 +556,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 var errTooSoon = errors.New("the last attempt was too recent")
 
 // obtained counts a successful order. It records a pause, because an authority may issue
-// certificates that are immediately due for renewal.
+// certificates that are due for renewal immediately, and must not get an endless stream of orders.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -562,7 +569,8 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// recordFailure counts a failed attempt. It records the time of the next attempt and returns it.
+// recordFailure counts a failed attempt. It records the time of the next attempt, and returns that
+// time.
 func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
@@ -570,7 +578,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	pause := min(leastPause<<min(failures-1, 20), mostPause)
 	pause += rand.N(pause / 4)
 	allowed := leastPause
-	if m.fleet != nil { // because an operator reloads the edges one by one
+	if m.fleet != nil { // operators reload the edges one by one
 		allowed = min(pause, hurriedPause)
 	}
 	next = now.Add(pause)
@@ -579,7 +587,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	}
 	log := m.opts.Log.Warn
 	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
-		log = m.opts.Log.Error // clients of this domain cannot connect
+		log = m.opts.Log.Error // clients cannot connect to this domain
 	}
 	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
 		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
@@ -587,7 +595,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 }
 
 func describe(err error, overHTTP bool) string {
-	text := plaintext.Line(err.Error()) // the error may contain text from the authority
+	text := plaintext.Line(err.Error()) // the error may quote the authority
 	if len(text) > mostTrouble {
 		text = text[:mostTrouble] + " ..."
 	}

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// certmagic's rate limiter runs until the process ends.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*RingBufferRateLimiter).loop"),
-		// This goroutine may take 5 seconds to notice that its lock was released.
+		// This goroutine may take 5 seconds to notice that its lock has been released.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
 	)
 }
@@ -41,7 +41,6 @@ type edge struct {
 	stop func()
 }
 
-// begin runs a manager until the test ends or stops it.
 func begin(t *testing.T, o Options) *edge {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -58,7 +57,7 @@ func begin(t *testing.T, o Options) *edge {
 	return e
 }
 
-// public is the listener that an authority connects to. It uses the certificates of its manager.
+// public is the listener to which an authority connects. It uses the certificates of its manager.
 type public struct {
 	net.Listener
 	mu sync.Mutex
@@ -123,7 +122,7 @@ func orders(ca *acmeca.CA) int {
 	return n
 }
 
-// oldPair returns a certificate in the format of versions without certmagic.
+// oldPair returns a certificate in the format used by versions without certmagic.
 func oldPair(t *testing.T, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -147,8 +146,8 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// TestTakenOver checks the first start after a version without certmagic. It must not order a
-// certificate, and the next order must use the same account.
+// TestTakenOver checks the first start after an upgrade from a version without certmagic. No
+// certificate must be ordered, and the next order must use the same account.
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)
@@ -196,8 +195,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that a process that restarts repeatedly orders at most once in two minutes
-// while its orders are refused or the authority is down.
+// TestRestarts checks that a process that restarts repeatedly orders at most once in two minutes if
+// its orders are rejected or the authority is down.
 func TestRestarts(t *testing.T) {
 	for name, mishap := range map[string]func(*acmeca.Mishaps){
 		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },
@@ -228,7 +227,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestBinding checks that the ACME account can be bound to an external account at the authority.
+// TestBinding checks that an ACME account can be bound to an external account at the authority.
 func TestBinding(t *testing.T) {
 	p := listenPublic(t)
 	ca := acmeca.Start(t, acmeca.Options{Reach: p.reach, Binding: []byte("secret of an account, 32 bytes at least")})
@@ -250,7 +249,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestNames checks that names in handshakes cause no orders.
+// TestNames checks that names in handshakes do not cause orders.
 func TestNames(t *testing.T) {
 	m, err := New(Options{Domains: []string{"a.test"}, Directory: "https://ca.test/directory", Folder: t.TempDir(), Log: zap.NewNop(), Challenge: &net.TCPAddr{}})
 	if err != nil {

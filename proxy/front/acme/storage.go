@@ -57,8 +57,8 @@ func (m *Manager) tokenKey(name string) string {
 		certmagic.StorageKeys.Safe(name) + ".json"
 }
 
-// accountKeys returns the keys of the account's registration and private key. certmagic derives
-// them from the email address.
+// accountKeys returns the keys under which the account's registration and private key are stored.
+// certmagic derives these keys from the email address.
 func (m *Manager) accountKeys() (registration, key string) {
 	user, file, keyFile := "default", "default", "default"
 	if email := strings.ToLower(m.opts.Email); email != "" {
@@ -76,14 +76,15 @@ func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys
 // attempt records the last attempt to order a certificate. The record is stored with the
 // certificates, so it survives a restart and applies to all edges of a fleet.
 type attempt struct {
-	Tried    time.Time `json:"tried"`
-	Allowed  time.Time `json:"allowed"` // when the next attempt is allowed if an operator requests it
+	Tried time.Time `json:"tried"`
+	// When the next attempt is allowed if an operator requests it.
+	Allowed  time.Time `json:"allowed"`
 	Next     time.Time `json:"next"`
 	Failures int       `json:"failures"`
 }
 
-// after returns when the next attempt is allowed. If the recorded attempt lies in the future, the
-// clock was set back, and after ignores the record.
+// after returns when the next attempt is allowed after the recorded one. If the recorded attempt is
+// in the future, the clock was set back, and after ignores the record.
 func (a attempt) after(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -110,9 +111,9 @@ func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// allowed returns when an order for a domain is allowed, and the number of consecutive failures.
-// The folder contains this edge's attempts. The fleet's store contains only finished attempts of
-// all edges, so an edge that dies during an attempt does not delay the others.
+// allowed returns when an order for a domain is allowed, and the number of consecutive failures so
+// far. The folder contains the attempts of this edge. The fleet's store contains only the finished
+// attempts of all edges, so an edge that dies during an attempt does not delay the others.
 func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
 	hurried, now := d.isHurried(), time.Now()
 	own := lastAttempt(ctx, m.folder, d.name)
@@ -155,8 +156,8 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver converts the certificate of a domain to certmagic's format. Versions without certmagic
-// stored the certificate and its key in DOMAIN.pem, which takeOver does not change. It does not
+// takeOver converts a domain's certificate to certmagic's format. Versions without certmagic stored
+// the certificate and its key in DOMAIN.pem. takeOver does not change that file. It does not
 // overwrite existing values.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
@@ -181,9 +182,9 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount makes the next order use the account to which the key belongs. The account is
-// stored without a state, so certmagic looks it up at the authority. The authority does not create
-// a second account for a key.
+// takeOverAccount makes the next order use the account that belongs to the key. It stores the
+// account without a status, so certmagic looks up the account at the authority. The authority does
+// not create a second account for the same key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -200,6 +201,7 @@ func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key [
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
+// oldFile reads a file that a version before certmagic wrote. It returns nil if there is none.
 func oldFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {
@@ -209,7 +211,7 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 }
 
 // selfSigned returns a certificate that no client trusts. Until another certificate is available,
-// the edge uses it for clients that send no name and do not verify certificates, such as health
+// the edge presents it to clients that send no name and do not verify certificates, such as health
 // checks and the service manager's watchdog.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

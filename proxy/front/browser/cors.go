@@ -22,9 +22,8 @@ const (
 		"x-penstock-cached"
 )
 
-// corsHeaders contains the request headers that pages may send: the headers that the edge reads,
-// and the headers that SDKs add. In addition, generated SDKs send headers with the prefix
-// corsGenerated.
+// corsHeaders lists the request headers that pages may send: those that the edge reads, and those
+// that SDKs add. Generated SDKs also send headers with the prefix corsGenerated.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
@@ -36,12 +35,12 @@ var corsHeaders = map[string]bool{
 
 const (
 	corsGenerated = "x-stainless-"
-	corsMost      = 64
-	corsLongest   = 64
+	corsMost      = 64 // maximum number of headers in the answer to a preflight
+	corsLongest   = 64 // maximum length of a header name in bytes
 )
 
-// appendAllowed appends those of the headers in asked that pages may send. If asked is empty, it
-// appends the usual headers.
+// appendAllowed appends the headers in asked that pages may send. If asked is empty, it appends the
+// headers that are usually sent.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)
@@ -67,8 +66,8 @@ func appendAllowed(dst, asked []byte) []byte {
 	return dst
 }
 
-// AllowedOrigin returns the value of Access-Control-Allow-Origin for a request, or "" if the origin
-// is not allowed.
+// AllowedOrigin returns the value of Access-Control-Allow-Origin for a request. If the origin is
+// not allowed, it returns "".
 func AllowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 	if len(origins) == 0 {
 		return ""
@@ -90,7 +89,7 @@ func IsPreflight(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
-// Preflight responds to a CORS preflight. common sets the headers that every response has.
+// Preflight responds to a CORS preflight. common sets the headers common to all responses.
 func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)

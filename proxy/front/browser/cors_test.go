@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestPreflightHeaders checks that a preflight response lists the headers that SDKs send from a
-// browser, and does not list unknown headers.
+// TestPreflightHeaders checks that a preflight response allows the headers that SDKs send from a
+// browser, and no unknown headers.
 func TestPreflightHeaders(t *testing.T) {
 	for _, row := range []struct{ name, asked, want string }{
 		{

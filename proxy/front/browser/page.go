@@ -16,10 +16,10 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CheckPage refuses requests of web pages to an edge without keys. It refuses a Host that is not a
-// name of this machine; hosts contains these names (see OwnHosts). It refuses the Origin of a page
-// that the edge did not serve, unless origins (cors.origins) contains it. Programs send no Origin,
-// and they send the Host that they are configured with.
+// CheckPage rejects requests from web pages to an edge without keys. It rejects a Host that does
+// not name this machine. The names are in hosts; see OwnHosts. It rejects the Origin of a page that
+// was not served by the edge, unless the Origin is listed in origins (cors.origins). Programs send
+// no Origin, and send the configured Host.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -38,22 +38,22 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 }
 
 // ForeignPage reports whether a request comes from a web page whose origin is neither the edge's
-// origin nor in origins (cors.origins). It is needed because a browser sends no preflight for a
-// WebSocket.
+// origin nor listed in origins (cors.origins). Such a check is needed because a browser sends no
+// preflight for a WebSocket.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
 	return foreignOrigin(origin, h.Host()) &&
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// Unasked reports whether a page of another origin has sent the request. A browser adds its
-// credentials for the edge, such as a client certificate, even to these requests.
+// Unasked reports whether a request comes from a page of a different origin. A browser adds its
+// credentials for the edge, such as a client certificate, even to such requests.
 func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
 
-// LocalRequest reports whether a request may use the admin listener. listening is the address of
-// that listener. It refuses requests that a page of another origin sends, including requests for
-// images or frames in the page. On loopback it also refuses a Host that is not a loopback address
-// (DNS rebinding).
+// LocalRequest reports whether a request may use the admin listener. listening is the listener's
+// address. It rejects requests from pages of a different origin, including those for images or
+// frames in such a page. On loopback, it also rejects a Host that is not a loopback address (DNS
+// rebinding).
 func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
 		return false
@@ -69,9 +69,9 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OwnHosts returns the names by which clients may call an edge without keys, in addition to
-// loopback names. These are the host in its listen address, the hostname of the machine, and the
-// hosts in cors.origins. For an edge with keys, it returns nil.
+// OwnHosts returns the names that clients may use for an edge without keys, in addition to loopback
+// names. These are the host in its listen address, the hostname of the machine, and the hosts in
+// cors.origins. For an edge with keys, it returns nil.
 func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
@@ -90,13 +90,13 @@ func OwnHosts(f *config.File) (hosts []string) {
 	return hosts
 }
 
-// ownHost reports whether the name in a Host header is safe, because an attacker's DNS server
-// cannot answer for it. The safe names are:
+// ownHost reports whether the name in a Host header is safe. A name is safe if an attacker's DNS
+// server cannot answer for it. The safe names are:
 //
 //   - an address,
-//   - a name in hosts,
-//   - a name that is reserved for the local machine (RFC 6761) or the local network (.internal,
-//     which containers use for their host),
+//   - a name listed in hosts,
+//   - a name reserved for the local machine (RFC 6761) or the local network (.internal, which
+//     containers use for their host),
 //   - an empty name, because an HTTP/1.0 client may omit Host.
 func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
@@ -119,7 +119,7 @@ func withoutPort(host []byte) []byte {
 }
 
 // isAddress4 reports whether browsers treat name as an IPv4 address. They do so if the last label
-// is a number, so a DNS name cannot look like an address.
+// is a number, so no DNS name can look like an address.
 func isAddress4(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
@@ -129,14 +129,15 @@ func isAddress4(name []byte) bool {
 	return true
 }
 
-// foreignOrigin reports whether an Origin header belongs to a web page that was not served from
-// host. Origins with schemes other than http and https belong to installed programs, such as editor
-// or browser extensions.
+// foreignOrigin reports whether an Origin header names a web page that was not served from host.
+// Origins with other schemes than http and https belong to installed programs, such as editor or
+// browser extensions.
 func foreignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
 	}
-	scheme, _, named := bytes.Cut(origin, []byte("://")) // "null": the page hides its origin
+	// If the page hides its origin, the header is "null".
+	scheme, _, named := bytes.Cut(origin, []byte("://"))
 	return !named || string(scheme) == "http" || string(scheme) == "https"
 }
 
@@ -145,8 +146,8 @@ func ownOrigin(origin, host []byte) bool {
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
-// crossSite reports whether a page of another origin has sent the request for an image, a script or
-// a frame. It returns false if the user has followed a link.
+// crossSite reports whether a page of a different origin requested an image, a script or a frame.
+// It returns false if the user followed a link.
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":

@@ -10,7 +10,6 @@ import (
 	"penstock/config"
 )
 
-// keylessFile returns a configuration without keys that starts with top.
 func keylessFile(t *testing.T, top string) *config.File {
 	t.Helper()
 	const rest = `
@@ -26,9 +25,10 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	return f
 }
 
-// TestKeylessAndWebPages checks that an edge without keys answers programs, pages of its own origin
-// and pages of cors.origins. It must refuse all other pages in a browser on this machine, even if
-// the page's host name resolves to the edge (DNS rebinding) or the request needs no preflight.
+// TestKeylessAndWebPages checks that an edge without keys answers programs, pages of its own
+// origin, and pages listed in cors.origins. It must reject all other pages in a browser on this
+// machine, even if the page's host name resolves to the edge (DNS rebinding) or the request needs
+// no preflight.
 func TestKeylessAndWebPages(t *testing.T) {
 	plain := keylessFile(t, "")
 	listed := keylessFile(t, "cors: { origins: [\"https://chat.example.com\"] }\n")

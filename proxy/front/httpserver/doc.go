@@ -1,18 +1,16 @@
-// Package httpserver contains the common parts of the HTTP servers of all listeners. These are the
-// settings of fasthttp, a strict check of request headers, and a router that does not rewrite
-// paths.
+// Package httpserver contains what the HTTP servers of all listeners have in common: the settings
+// for fasthttp, a strict check of request headers, and a router that does not rewrite paths.
 //
 // fasthttp is lenient. After package listen has checked the framing and fasthttp has parsed the
-// headers, CheckHead checks them again. Only headers that every parser interprets in the same way
-// pass, so a request cannot be smuggled past a proxy.
+// headers, CheckHead therefore checks the headers again. A request passes only if every parser
+// interprets its headers in the same way, so it cannot be smuggled past a proxy.
 //
-// Only the public listener rewrites a target in absolute form to origin form (OriginForm), because
-// the admin listener must compare Host with the address on which it listens. Every listener
-// responds to OPTIONS *.
+// Only the public listener rewrites a target in absolute form to origin form (OriginForm). The
+// admin listener must compare Host with its listen address. Every listener responds to OPTIONS *.
 //
 // The settings disable three features of fasthttp:
 //
 //   - Logging, because its messages contain parts of requests.
-//   - Default headers.
-//   - Redirects, which would send a key and a prompt elsewhere.
+//   - Default response headers.
+//   - Redirects, which would make clients send a key and a prompt to another URL.
 package httpserver

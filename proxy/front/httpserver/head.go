@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Check refuses a request whose framing or headers two parsers could interpret differently.
+// Check rejects a request whose framing or headers two parsers could interpret differently.
 func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 		return Misframed(wrong)
@@ -22,11 +22,12 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return checkHead(&ctx.Request.Header, listen.PlainHead(ctx.Conn()))
 }
 
-// CheckHead refuses request heads that fasthttp accepts but another parser on the path may read
-// differently. Each such difference allows request smuggling. CheckHead checks nothing else.
+// CheckHead rejects request headers that fasthttp accepts but that another parser on the path may
+// interpret differently. Each such difference would allow request smuggling. CheckHead checks
+// nothing else.
 func CheckHead(h *fasthttp.RequestHeader) *apierr.Error { return checkHead(h, false) }
 
-// checkHead is CheckHead for a head that package listen has found plain or not.
+// checkHead implements CheckHead. plain is the result of listen.PlainHead.
 func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
 		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
@@ -35,10 +36,12 @@ func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
 		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
-	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path here, but other parsers do not
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path here; other parsers do not
 		return apierr.BadRequest("The request target has a fragment.")
 	}
-	hosts, reason := 1, "" // fasthttp has refused a plain head with two hosts, or with none in HTTP/1.1
+	// In plain headers, fasthttp has already rejected a second Host header and, for HTTP/1.1, a
+	// missing one.
+	hosts, reason := 1, ""
 	if !plain {
 		hosts, reason = scanHead(h.RawHeaders())
 	}
@@ -64,7 +67,7 @@ func isWholeServer(h *fasthttp.RequestHeader) bool {
 }
 
 // AnswerWholeServer responds to OPTIONS * with the methods in allow. It returns false for any other
-// request. The request must have passed Check.
+// request. The request must already have passed Check.
 func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isWholeServer(&ctx.Request.Header) {
 		return false
@@ -75,10 +78,10 @@ func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 }
 
 // OriginForm rewrites a request target in absolute form to origin form. A server must accept
-// absolute form (RFC 9112, 3.2.2), but all checks and routes expect origin form. The authority of
+// absolute form (RFC 9112, 3.2.2), but all checks and routes expect origin form. The authority in
 // the target replaces Host, but CheckHead still requires one Host header. OriginForm does not
-// change a target that CheckHead refuses: a target with a scheme other than http or https, with
-// user information, or without a valid host. Nor does it change the target if the Host header is
+// change a target that CheckHead rejects: a target with a scheme other than http or https, with
+// user information, or without a valid host. Nor does it change a target if the Host header is
 // malformed.
 func OriginForm(h *fasthttp.RequestHeader) {
 	uri := h.RequestURI()
@@ -90,7 +93,7 @@ func OriginForm(h *fasthttp.RequestHeader) {
 		return
 	}
 	h.SetHostBytes(authority)
-	h.SetRequestURI(target) // target must be a copy, because SetRequestURI overwrites the bytes of uri
+	h.SetRequestURI(target) // SetRequestURI overwrites the bytes of uri, so target must be a copy
 }
 
 func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
@@ -103,7 +106,7 @@ func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
 		end = len(rest)
 	}
 	authority = rest[:end]
-	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // validHost excludes @
+	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // validHost rejects @
 		return nil, "", false
 	}
 	if target = string(rest[end:]); target == "" || target[0] != '/' {
@@ -117,7 +120,7 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
-// Misframed converts an error of package listen into the error for the client.
+// Misframed converts an error from package listen into an error for the client.
 func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
@@ -135,7 +138,7 @@ func Misframed(err error) *apierr.Error {
 }
 
 // Unparsed returns the error for a request that failed with err before its handler ran. It also
-// returns the known part of the request's path.
+// returns the request path as far as it is known.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
@@ -156,8 +159,8 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 	return apierr.BadRequest(unparsed(err)), path
 }
 
-// unparsed converts an error of fasthttp's parser into a text for the client. It compares only the
-// beginning of the error, because the rest may contain bytes that the client sent.
+// unparsed converts an error from fasthttp's parser into a message for the client. It compares only
+// the beginning of the error, because the remainder may contain bytes from the client.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -197,12 +200,12 @@ var unparsedReasons = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonExpect is the reason for refusing an Expect header that the edge cannot satisfy (RFC 9110,
+// reasonExpect is the reason for rejecting an Expect header that the edge cannot satisfy (RFC 9110,
 // 10.1.1). fasthttp would ignore the header.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
-// scanHead scans the raw header lines once. It returns the number of Host headers, or why the
-// headers are refused.
+// scanHead scans the raw header lines once. It returns the number of Host headers, or the reason
+// for rejecting the headers.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false
 	wrong := func(n int, what string) (int, string) {
@@ -222,7 +225,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		if len(line) == 0 {
 			continue
 		}
-		colon := httptoken.TokenLength(line) // end of the header name
+		colon := httptoken.TokenLength(line)
 		switch {
 		case !ended:
 			return wrong(n, "does not end in CR LF")
@@ -245,22 +248,23 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				return 0, "The Transfer-Encoding header is not chunked." // fasthttp treats identity as no body
+				// fasthttp would treat identity as no body.
+				return 0, "The Transfer-Encoding header is not chunked."
 			}
 			chunked = true
 		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
 			sized = true
 		}
 	}
-	if sized && chunked { // another parser might use one of the two headers and the edge the other
+	if sized && chunked { // the edge might use one header and another parser the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""
 }
 
-// validHost accepts the characters of a Host header: a name or an address, with an optional port.
-// The edge does not use the value, but any other character suggests an attack on a server behind
-// the edge.
+// validHost reports whether b contains only characters of a Host header, which is a name or an
+// address with an optional port. The edge does not use the value, but any other character suggests
+// an attack on a server behind the edge.
 func validHost(b []byte) bool {
 	for _, c := range b {
 		if !hostBytes[c] {

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// plainHeads are requests, each with whether its head is plain.
+// plainHeads lists requests and whether their headers are plain.
 var plainHeads = []struct {
 	text  string
 	plain bool
@@ -49,7 +49,7 @@ var plainHeads = []struct {
 	{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", false},
 }
 
-// headServer serves a public listener. For each request that its handler gets, it calls judge.
+// headServer serves a public listener. It calls judge for each request that its handler gets.
 func headServer(tb testing.TB, judge func(plain bool, h *fasthttp.RequestHeader)) (addr string) {
 	tb.Helper()
 	public, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,6 @@ func headServer(tb testing.TB, judge func(plain bool, h *fasthttp.RequestHeader)
 	return public.Addr().String()
 }
 
-// send sends a request and waits for the end of the connection.
 func send(tb testing.TB, addr string, text []byte) {
 	tb.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -93,7 +92,7 @@ func send(tb testing.TB, addr string, text []byte) {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	_, _ = c.Write(text) // the server may have closed the connection
+	_, _ = c.Write(text) // the server may already have closed the connection
 	_ = c.(*net.TCPConn).CloseWrite()
 	_, err = io.Copy(io.Discard, c)
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
@@ -112,8 +111,8 @@ func TestPlainHead(t *testing.T) {
 	}
 }
 
-// FuzzPlainHead checks that the strict scan finds nothing in a head that is plain and that fasthttp
-// has accepted.
+// FuzzPlainHead checks that the strict scan finds no error in headers that are plain and that
+// fasthttp has accepted.
 func FuzzPlainHead(f *testing.F) {
 	for _, c := range plainHeads {
 		f.Add([]byte(c.text))

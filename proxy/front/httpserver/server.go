@@ -13,7 +13,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New returns a server with the settings for all listeners. The caller sets its handlers.
+// New returns a server with the settings common to all listeners. The caller sets its handlers.
 func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	return &fasthttp.Server{
 		ConnState:   func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
@@ -44,17 +44,18 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// NewRouter returns a router that matches raw paths exactly, without redirects or normalization.
+// NewRouter returns a router that matches raw paths exactly, without redirects or path
+// normalization.
 func NewRouter() *router.Router {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	return r
 }
 
-// WrongMethod returns the methods that the path accepts, which it reads from the router's response,
-// and the error that lists them.
+// WrongMethod returns the methods that the path accepts, and the error that lists them. It reads
+// the methods from the router's response.
 func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
-	// The router lists OPTIONS as well, which the edge does not support here.
+	// The router also lists OPTIONS, which the edge does not support here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
 	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,

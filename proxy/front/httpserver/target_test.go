@@ -8,8 +8,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestOriginForm checks that a target in absolute form is rewritten to origin form, with the
-// authority as the host. All other targets stay unchanged, so that CheckHead can refuse them.
+// TestOriginForm checks that a target in absolute form is rewritten to origin form, and that its
+// authority becomes the host. All other targets must stay unchanged, so that CheckHead can reject
+// them.
 func TestOriginForm(t *testing.T) {
 	for _, c := range []struct{ target, header, host, uri string }{
 		{"http://api.test/v1/models?limit=1", "Host: front\r\n", "api.test", "/v1/models?limit=1"},
@@ -24,8 +25,8 @@ func TestOriginForm(t *testing.T) {
 		{"http://me:secret@api.test/v1", "Host: api.test\r\n", "", ""},   //
 		{"http://api.test\\@evil.test/v1", "Host: api.test\r\n", "", ""}, //
 		{"http:///v1", "Host: api.test\r\n", "", ""},                     // no authority
-		{"ws://api.test/v1", "Host: api.test\r\n", "", ""},               // another scheme
-		{"http://api.test/v1#part", "Host: api.test\r\n", "", ""},        // a fragment
+		{"ws://api.test/v1", "Host: api.test\r\n", "", ""},               // unsupported scheme
+		{"http://api.test/v1#part", "Host: api.test\r\n", "", ""},        // fragment
 		{"x?http://api.test/v1", "Host: api.test\r\n", "", ""},           // no scheme
 		{"*", "Host: api.test\r\n", "", ""},                              // valid only with OPTIONS
 	} {

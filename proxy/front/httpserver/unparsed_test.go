@@ -15,7 +15,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// canned is a connection whose client has sent a text and then waits for the response.
+// canned is a connection whose client has sent a text and now waits for the response.
 type canned struct {
 	net.Conn
 	io.Reader
@@ -30,8 +30,8 @@ func (c *canned) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (c *canned) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *canned) Close() error                     { return nil }
 
-// TestRefusedHeads checks that a refusal describes what is wrong with the request headers, and does
-// not repeat any bytes that the client sent.
+// TestRefusedHeads checks that an error describes what is wrong with the request headers, and does
+// not repeat any bytes from the client.
 func TestRefusedHeads(t *testing.T) {
 	const line = "POST /v1/canary HTTP/1.1\r\n"
 	for _, c := range []struct{ name, text, says string }{
@@ -83,7 +83,7 @@ func TestRefusedHeads(t *testing.T) {
 	}
 }
 
-// TestMisframed checks that the refusal describes what is wrong with the framing.
+// TestMisframed checks that an error describes what is wrong with the framing.
 func TestMisframed(t *testing.T) {
 	for err, says := range map[error]string{
 		listen.ErrLength: "Content-Length", listen.ErrCoding: "Transfer-Encoding", listen.ErrExtra: "trailers", listen.ErrFraming: "chunk",

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
+	// ackCheckInterval is how often the watch checks the clients that are waiting for an answer.
 	ackCheckInterval = 10 * time.Second
 	// ackTimeoutChecks is the number of consecutive checks without an acknowledgment after which a
-	// host counts as gone. They take a minute, like the keep-alive probes on a connection without
-	// unacknowledged bytes (see Listen).
+	// host counts as vanished. These checks take a minute, like the keep-alive probes on a
+	// connection without unacknowledged bytes (see Listen).
 	ackTimeoutChecks = 6
-	// ackCheckBatch is how many connections are checked before other goroutines may run. Ten
-	// thousand checks take 45 ms.
+	// ackCheckBatch is how many connections are checked before checkAcks yields to other
+	// goroutines. Ten thousand checks take 45 ms.
 	ackCheckBatch = 64
 )
 
-// checkAcks detects clients whose host has vanished while bytes were in flight to the host. The
-// kernel would retransmit these bytes for a quarter of an hour. If the stream is slow, it would not
-// fill the send buffer in that time, so no write would fail. d is the time between two checks.
+// checkAcks detects clients whose host vanished while bytes were in flight to it. The kernel would
+// retransmit these bytes for a quarter of an hour. A slow stream would not fill the send buffer in
+// that time, so no write would fail. d is the time between two checks.
 func (w *disconnectWatch) checkAcks(d time.Duration) {
 	for i, c := range w.ln.snapshot() {
 		if i%ackCheckBatch == ackCheckBatch-1 {
@@ -38,15 +38,15 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 	}
 }
 
-// unackedFor reports whether bytes are in flight and the host has not acknowledged any for the time
-// d. A host acknowledges bytes even if its program does not read them.
+// unackedFor reports whether bytes are in flight of which the host has acknowledged none for the
+// time d. A host acknowledges bytes even if the program on it does not read them.
 func unackedFor(c sock, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
 	}
 	milliseconds := 0
-	// Control fails only on a closed connection.
+	// Control fails only if the connection is closed.
 	_ = raw.Control(func(fd uintptr) { milliseconds, _ = socket.UnackedFor(fd) })
 	return time.Duration(milliseconds)*time.Millisecond >= d
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish simulates that the client's host vanishes. Packets are dropped before TCP receives them,
-// so no packet is acknowledged and the connection is not reset.
+// vanish simulates that the client's host has vanished. Packets are dropped before TCP receives
+// them, so none is acknowledged, and the connection is not reset.
 func vanish(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -25,8 +25,7 @@ func vanish(t *testing.T, client *net.TCPConn) {
 	}
 }
 
-// sweeping returns a listener like that of open, but with the given interval between acknowledgment
-// checks.
+// sweeping returns a listener like open's, with the given interval between acknowledgment checks.
 func sweeping(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
 	l := open(t, Options{})
@@ -41,8 +40,8 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 	return l
 }
 
-// TestHostVanishes checks that a client whose host vanishes during an answer counts as
-// disconnected. A client that does not read, or that has no bytes to acknowledge, must not count as
+// TestHostVanishes checks that a client counts as disconnected if its host vanishes during an
+// answer. A client that does not read, or that has no bytes to acknowledge, must not count as
 // disconnected.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
@@ -50,7 +49,7 @@ func TestHostVanishes(t *testing.T) {
 	write := func(c *Conn, size int) {
 		t.Helper()
 		_ = c.sock.SetWriteDeadline(time.Now().Add(every))
-		_, _ = c.Write(make([]byte, size)) // may exceed the size of the buffers
+		_, _ = c.Write(make([]byte, size)) // may be larger than the buffers
 	}
 	gone, goneClient := pair(t, l)
 	late, _ := pair(t, l)
@@ -61,7 +60,7 @@ func TestHostVanishes(t *testing.T) {
 		defer c.Unwatch(w)
 	}
 	write(late, 8<<20)
-	vanish(t, quietClient) // with no bytes in flight
+	vanish(t, quietClient) // while no bytes are in flight
 	time.Sleep((ackTimeoutChecks + 3) * every)
 	vanish(t, goneClient)
 	write(gone, 1)
@@ -77,8 +76,8 @@ func TestHostVanishes(t *testing.T) {
 	}
 }
 
-// TestHostIsSilentForAWhile checks that a host that resumes its acknowledgments in time does not
-// count as disconnected.
+// TestHostIsSilentForAWhile checks that a client does not count as disconnected if its host starts
+// to acknowledge bytes again in time.
 func TestHostIsSilentForAWhile(t *testing.T) {
 	l := sweeping(t, time.Hour)
 	server, client := pair(t, l)

@@ -13,26 +13,26 @@ import (
 
 // PortOptions configure how Listen opens a port.
 type PortOptions struct {
-	// Tries is how many consecutive ports Listen tries if a port is in use. If Tries is 0 or 1,
-	// Listen tries only the given port.
+	// Tries is the number of consecutive ports that Listen tries until one is free. If Tries is 0
+	// or 1, Listen tries only the given port.
 	Tries int
 	// ReusePort allows another process with the same option to listen on the port (SO_REUSEPORT).
 	// The kernel distributes new connections between the processes. A Unix socket is not shared:
-	// this process takes it over and receives all new connections.
+	// this process takes over the path and gets all new connections.
 	ReusePort bool
 }
 
-// Listen opens a TCP listener on addr (host:port), or a listener on a Unix socket (unix:PATH). It
-// disables Multipath TCP, which is Go's default, because Multipath TCP sockets accept no filter
-// (see Listener.CloseGracefully) and their connections do not inherit options.
+// Listen opens a TCP listener on addr (host:port) or a listener on a Unix socket (unix:PATH). It
+// disables Multipath TCP, which Go enables by default. Multipath TCP sockets do not accept filters
+// (see Listener.CloseGracefully), and their connections do not inherit options.
 func Listen(addr string, how PortOptions) (net.Listener, error) {
 	if unixsocket.Is(addr) {
 		return listenUnix(addr, how.ReusePort)
 	}
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// The probes detect within a minute that the host of a waiting client has vanished. They
-	// tolerate a few lost packets.
+	// The keep-alive probes detect within a minute that the host of a waiting client has vanished.
+	// They tolerate the loss of a few packets.
 	config.KeepAliveConfig = net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,
 		Count: 9,

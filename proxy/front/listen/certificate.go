@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Certificate contains the certificate of the edge and the CAs for client certificates. Both can be
-// replaced while connections are open. Any goroutine may use it.
+// Certificate contains the edge's certificate and the CAs for client certificates. Both can be
+// replaced while connections are open. A Certificate may be used by multiple goroutines.
 type Certificate struct {
-	managed Managed // nil: the certificate is read from files
+	managed Managed // nil if the certificate is read from files
 	current atomic.Pointer[tls.Certificate]
-	clients atomic.Pointer[x509.CertPool] // nil: no client certificates are requested
+	clients atomic.Pointer[x509.CertPool] // nil if client certificates are not requested
 }
 
 // Managed obtains certificates and answers challenges for the edge's domains.
@@ -26,13 +26,13 @@ type Managed interface {
 	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// NewManaged returns a Certificate that gets its certificates from m.
+// NewManaged returns a Certificate whose certificates come from m.
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
 // Load reads a certificate and its key from files and uses them for new connections. clients
 // contains the CAs for client certificates. If clients is nil, no client certificates are
-// requested. If Load returns an error, it has not changed anything. Load does not replace a valid
-// certificate with an expired one, but returns an error.
+// requested. If Load returns an error, nothing has changed. Load returns an error instead of
+// replacing a valid certificate with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
@@ -41,7 +41,7 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 	return err
 }
 
-// Prepare is Load in two steps. Prepare reads and checks the files, and the returned function
+// Prepare performs Load in two steps. Prepare reads and checks the files; the returned function
 // applies them. If the certificates are managed, the returned function applies only clients.
 func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.managed != nil {
@@ -86,10 +86,10 @@ func (c *Certificate) NotAfter() time.Time {
 	return to
 }
 
-// acmeProtocol is the protocol that an authority negotiates in order to validate a challenge.
+// acmeProtocol is the protocol that an authority negotiates to validate a challenge.
 const acmeProtocol = "acme-tls/1"
 
-// Config returns the TLS configuration of a server: TLS 1.2 or later, and only HTTP/1.1.
+// Config returns the TLS configuration for a server. It allows TLS 1.2 or later, and only HTTP/1.1.
 func (c *Certificate) Config() *tls.Config {
 	base := tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -105,7 +105,8 @@ func (c *Certificate) Config() *tls.Config {
 	}
 	asking := base.Clone()
 	asking.ClientAuth = tls.VerifyClientCertIfGiven
-	asking.SessionTicketsDisabled = true // a resumed session would skip the verification of the client certificate
+	// The client certificate would not be verified again in a resumed session.
+	asking.SessionTicketsDisabled = true
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
 			return challenge, nil

@@ -46,7 +46,7 @@ func TestCertificateLoad(t *testing.T) {
 	}
 }
 
-// handshake returns the client's state of a TLS connection to a server that uses c.
+// handshake connects to a server that uses c, and returns the client's connection state.
 func handshake(t *testing.T, c *Certificate, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	accepted, dialed := pair(t, open(t, Options{}))
@@ -104,7 +104,7 @@ func TestCertificateConfig(t *testing.T) {
 	}
 }
 
-// TestCertificateRotationKeepsConnections checks that an open connection survives a certificate
+// TestCertificateRotationKeepsConnections checks that open connections survive a certificate
 // rotation.
 func TestCertificateRotationKeepsConnections(t *testing.T) {
 	var c Certificate

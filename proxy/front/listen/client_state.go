@@ -11,17 +11,18 @@ import (
 // Waiter is notified when its client disconnects.
 type Waiter interface {
 	// ClientGone is called at most once between Watch and Unwatch, on the goroutine of the watch.
-	// It must not block or call the connection.
+	// It must not block, and must not call the connection.
 	ClientGone()
 }
 
-// clientState records whether the client has disconnected, and which Waiter to notify.
+// clientState records whether the client has disconnected, and the Waiter to notify.
 type clientState struct {
 	mu     sync.Mutex
 	waiter Waiter
 	gone   bool
 
-	unackedChecks int // consecutive checks without an acknowledgment; used only by the watch
+	// Number of consecutive checks without an acknowledgment; used only by the watch.
+	unackedChecks int
 }
 
 func (s *clientState) watch(w Waiter) (gone bool) {
@@ -77,9 +78,10 @@ func (s *clientState) hasWaiter() bool {
 // idleState records whether the connection is waiting for its next request. The times are of type
 // instant.Time.
 type idleState struct {
-	since       atomic.Int64 // 0: a request has started
-	waiting     atomic.Int64 // start of the wait for a complete request; 0: not waiting
-	interrupted atomic.Bool  // whether CloseGracefully has interrupted a read
+	since atomic.Int64 // start of the idle time; 0 once a request has started
+	// When the wait for a complete request started; 0 if the connection is not waiting.
+	waiting     atomic.Int64
+	interrupted atomic.Bool // whether CloseGracefully interrupted a read
 }
 
 func (s *idleState) idle() {
@@ -88,9 +90,9 @@ func (s *idleState) idle() {
 	s.waiting.Store(now)
 }
 
-// begun records that the first byte of a request has arrived. From now on the listener may evict
+// begun records that the first byte of a request has arrived. From then on, the listener may evict
 // the connection until the request headers are complete. If known is true, an earlier request on
-// the connection had a valid key, and the listener must not evict the connection.
+// the connection had a valid key, and the listener must not evict it.
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {

@@ -20,7 +20,7 @@ type sock interface {
 }
 
 // Conn is an accepted connection. Only the goroutine that serves the connection may call its
-// methods, except Close and the methods that set deadlines.
+// methods. The exceptions are Close and the methods that set deadlines.
 type Conn struct {
 	sock
 	ln *Listener
@@ -29,28 +29,30 @@ type Conn struct {
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	framing    framingChecker // for plain connections; a tlsConn has a separate checker
+	framing    framingChecker // used by plain connections; a tlsConn has a separate checker
 
 	listed bool         // whether the peer is a proxy listed in SetProxies
-	header *proxyHeader // nil: already read, or not expected
-	behind *net.TCPAddr // address of the client behind a proxy
+	header *proxyHeader // nil if the header has been read or is not expected
+	behind *net.TCPAddr // address of the client, if it is behind a proxy
 
 	client  clientState
 	unread  unreadBytes
 	idle    idleState
 	reads   readDeadline
 	writes  writeDeadline
-	asked   bool          // whether a request has started on this connection
+	asked   bool          // whether a request has ever started on this connection
 	known   atomic.Bool   // see ShowedKey
 	lastKey auth.LastKey  // see SenderOf
 	resumed time.Duration // if not 0, replaces the next read deadline
 
-	linger   atomic.Bool
-	closed   atomic.Bool
-	onDetach atomic.Pointer[func()] // runs at the next Close, which then does not close the connection
+	linger atomic.Bool
+	closed atomic.Bool
+	// Function that the next Close runs on another goroutine instead of closing the connection.
+	onDetach atomic.Pointer[func()]
 }
 
-// ConnOf returns the Conn below c, which may be a TLS connection, or nil if c is of another type.
+// ConnOf returns the Conn that c wraps, for example if c is a TLS connection. If c is of another
+// type, ConnOf returns nil.
 func ConnOf(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -68,19 +70,19 @@ func ConnOf(c net.Conn) *Conn {
 // disconnected, Watch returns true and ignores w.
 func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
 
-// Unwatch stops the notification of w. After it has returned, ClientGone is not running and will
-// not be called. It does nothing if w is not registered.
+// Unwatch stops notifying w. Once it has returned, ClientGone is not running and will not be
+// called. It does nothing if w is not registered.
 func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 
 // Gone reports whether the client has disconnected.
 func (c *Conn) Gone() bool { return c.client.isGone() }
 
-// Leave records that the client has disconnected, and notifies the waiter. It is for protocols in
-// which a client announces that it disconnects.
+// Leave records that the client has disconnected, and notifies the waiter. It is used by protocols
+// in which a client announces its disconnection.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
-// SetWriteTimeout sets the timeout of later writes. A large write is split into pieces, and the
-// timeout applies to each piece. A write always has at least 7/8 of d, so the deadline of one
+// SetWriteTimeout sets the timeout for later writes. A large write is split into pieces, and the
+// timeout applies to each piece. Every write gets at least 7/8 of d, so the deadline of one
 // response never affects the next response. If d is zero, SetWriteTimeout does nothing.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
@@ -101,15 +103,14 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // DetachOnClose detaches the connection from its server. The next Close does not close the
-// connection, but runs the function then on another goroutine. The function then owns the
-// connection and must recover from its panics.
+// connection, but runs the function then on another goroutine. From that point, the function owns
+// the connection and must recover from its panics.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
-// Unread takes the unread bytes from the server's buffered reader and puts them back into the
-// connection.
+// Unread moves the unread bytes from the server's buffered reader back into the connection.
 func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
 
-// Resume prepares the connection for a server that serves it like a new connection. The next
+// Resume prepares the connection for a server that will serve it like a new connection. The next
 // request must start within idle, as on any keep-alive connection.
 func (c *Conn) Resume(idle time.Duration) {
 	c.resumed = idle
@@ -117,8 +118,9 @@ func (c *Conn) Resume(idle time.Duration) {
 	c.framing.enable()
 }
 
-// SetReadDeadline sets the read deadline. The first call after Resume is an exception: it sets the
-// idle time. If the connection is closed, SetReadDeadline returns nil, because the next read fails.
+// SetReadDeadline sets the read deadline. The first call after Resume instead sets the deadline to
+// the end of the idle time passed to Resume. If the connection is closed, SetReadDeadline returns
+// nil, because the next read will fail.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumed > 0 {
 		t, c.resumed = time.Now().Add(c.resumed), 0
@@ -141,21 +143,21 @@ func (c *Conn) read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
-			// If the process was stopped or starved, the deadline may have passed although bytes
-			// have arrived. Read these bytes first.
+			// If the process was stopped or got no processor time, the deadline may have passed
+			// even though bytes have arrived. Read these bytes first.
 			if n, late := readAvailable(c.sock, p); late == nil {
 				return n, nil
 			}
 			return n, err
 		}
-		// Either CloseGracefully has interrupted the read, or the socket's deadline is earlier than
-		// the wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but
-		// the loop sees closing.
+		// Either CloseGracefully interrupted the read, or the socket's deadline is earlier than the
+		// wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but the
+		// next iteration sees closing.
 		c.reads.restore(c.sock)
 	}
 }
 
-// grace returns how long the connection may be idle while the listener closes gracefully.
+// grace returns how long the connection may stay idle during a graceful close.
 func (c *Conn) grace() time.Duration {
 	if c.asked {
 		return idleGrace
@@ -163,7 +165,7 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until the given instant, and then once more without waiting. If no byte has
+// finalRead reads until the given instant, and then once more without blocking. If no byte has
 // arrived, it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.sock, until)
@@ -175,17 +177,17 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	return n, err
 }
 
-// writePiece is how many bytes must be sent within the write timeout. It is about the amount of
-// free buffer space at which the kernel wakes a blocked writer (send_buffer_linux.go).
+// writePiece is how many bytes must be sent within the write timeout. It roughly equals the free
+// buffer space at which the kernel wakes a blocked writer (send_buffer_linux.go).
 const writePiece = 64 << 10
 
-// Write writes p in pieces. The timeout of SetWriteTimeout applies to each piece. A slow client may
-// therefore take a long time to read a large response, but a client that has stopped reading is
+// Write writes p in pieces. The timeout set by SetWriteTimeout applies to each piece. A slow client
+// may therefore take a long time to read a large response, but a client that stops reading is
 // detected.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
-// WriteNow is Write for a caller that has just read the clock and passes the result as now. If now
-// is zero, WriteNow reads the clock.
+// WriteNow is Write for a caller that has just read the clock and passes the time as now. If now is
+// zero, WriteNow reads the clock.
 func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writes.timeout.Load())
 	if d == 0 {
@@ -204,16 +206,16 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
-// TryWrite writes as much of p as the client's socket accepts without waiting, and returns the number
-// of bytes. The next Write returns an error that occurs.
+// TryWrite writes as much of p as the client's socket accepts without blocking, and returns the
+// number of bytes written. If an error occurs, the next Write returns it.
 func (c *Conn) TryWrite(p []byte) int { return c.stream.WriteNow(p) }
 
-// Linger makes Close give the client time to read the written answer, even if the client is still
+// Linger makes Close give the client time to read the response, even if the client is still
 // sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
-// Close closes the connection, or detaches it after DetachOnClose. Later calls return
-// net.ErrClosed.
+// Close closes the connection. After DetachOnClose, it detaches the connection instead. Later calls
+// return net.ErrClosed.
 func (c *Conn) Close() error {
 	if then := c.onDetach.Swap(nil); then != nil {
 		c.ln.detached.run(*then)
@@ -228,8 +230,8 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
-// Reset closes a connection with a TCP reset, so that the client does not take a partial response
-// for a complete one.
+// Reset closes a connection with a TCP reset, so that the client does not mistake a partial
+// response for a complete one.
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)
@@ -240,8 +242,8 @@ func Reset(c net.Conn) {
 	}
 }
 
-// closeNow unregisters the connection and closes the socket. It unregisters first, because the
-// kernel may reuse the descriptor after the close.
+// closeNow unregisters the connection and then closes the socket. This order is necessary because
+// the kernel may reuse the descriptor once the socket is closed.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
 	return c.sock.Close()

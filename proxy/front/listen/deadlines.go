@@ -7,12 +7,13 @@ import (
 	"penstock/config/instant"
 )
 
-// The deadlines below are of type instant.Time. They are atomic because a shutdown that closes a
-// TLS connection sets a deadline on another goroutine.
+// The deadlines below are of type instant.Time. They are atomic because shutting down a TLS
+// connection sets a deadline on another goroutine.
 
-// readDeadline is the read deadline of a connection. fasthttp sets it three times for each request,
-// but setting the deadline of the socket costs more than parsing the headers. The socket's deadline
-// may therefore be earlier than the wanted deadline. When it expires, Conn.read continues.
+// readDeadline is the read deadline of a connection. fasthttp sets it three times per request, but
+// setting the socket's deadline costs more than parsing the headers. The socket's deadline may
+// therefore be earlier than the wanted deadline. When the socket's deadline expires early,
+// Conn.read continues.
 type readDeadline struct {
 	wanted atomic.Int64
 	held   atomic.Int64
@@ -38,11 +39,11 @@ func (d *readDeadline) passed() bool { return instant.Time(d.wanted.Load()).Pass
 // writeDeadline is the write deadline of a connection; see Conn.SetWriteTimeout.
 type writeDeadline struct {
 	held    atomic.Int64
-	timeout atomic.Int64 // timeout of a write in nanoseconds; 0: the caller sets deadlines
+	timeout atomic.Int64 // timeout of a write in nanoseconds; 0 if the caller sets deadlines
 }
 
-// extend moves the deadline to now plus timeout, but only if less than 7/8 of the timeout is left,
-// because moving the deadline costs more than a small write.
+// extend moves the deadline to now plus timeout. It does so only if less than 7/8 of the timeout is
+// left, because moving the deadline costs more than a small write.
 func (d *writeDeadline) extend(s sock, now instant.Time, timeout time.Duration) {
 	by := now.After(timeout)
 	if instant.Time(d.held.Load()) >= by.After(-timeout/8) {

@@ -1,19 +1,20 @@
 package listen
 
-// ownDescriptors is how many descriptors the process needs in addition to its connections: for
-// listeners, watches, the log, files during a reload, and the minimum number of lingering
-// connections.
+// ownDescriptors is the number of descriptors that the process needs in addition to its
+// connections. They are for listeners, watches, the log, files during a reload, and the minimum
+// number of lingering connections.
 const ownDescriptors = 32 + minLingerConns
 
-// maxAdminConns is the maximum number of connections to the admin listener, from operators,
-// scrapers and probes.
+// maxAdminConns is the maximum number of connections from operators, scrapers and probes to the
+// admin listener.
 const maxAdminConns = 64
 
 // AdminConns returns the maximum number of connections to the admin listener. It is small even if
-// many descriptors are available, because any client that reaches the port can open connections.
+// many descriptors are available, because anyone who reaches the port can open connections.
 func AdminConns() int { return adminConns(descriptors()) }
 
-// Descriptors returns the maximum number of open descriptors of the process, or 0 if it is unknown.
+// Descriptors returns the maximum number of open descriptors for the process, or 0 if it is
+// unknown.
 func Descriptors() int { return descriptors() }
 
 func adminConns(limit int) int {
@@ -23,13 +24,12 @@ func adminConns(limit int) int {
 	return maxAdminConns
 }
 
-// AffordableConns returns how many client connections the process can afford: wanted, or fewer if
-// the descriptor limit requires it. Each client connection may need a connection to an engine.
-// others is the number of other descriptors that are needed, such as one for the probe of each
-// engine.
+// AffordableConns returns how many client connections the process can have: wanted, or fewer if the
+// descriptor limit requires it. Each client connection may need another connection to an engine.
+// others is the number of other descriptors needed, such as one for the probe of each engine.
 //
-// Lingering connections and admin connections need descriptors as well. If the process had no free
-// descriptors, it could neither accept clients nor reach engines for clients that it has accepted.
+// Lingering connections and admin connections also need descriptors. Without free descriptors, the
+// process could neither accept clients nor connect accepted clients to engines.
 func AffordableConns(wanted, others int) int { return affordableConns(wanted, others, descriptors()) }
 
 func affordableConns(wanted, others, limit int) int {
@@ -43,8 +43,8 @@ func affordableConns(wanted, others, limit int) int {
 	return wanted
 }
 
-// lingerConns returns how many connections may linger: at most half of the descriptors that are
-// left if conns connections are open.
+// lingerConns returns how many connections may linger. It is at most half of the descriptors left
+// when conns connections are open.
 func lingerConns(conns, limit int) int {
 	if limit == 0 {
 		return topLingerConns

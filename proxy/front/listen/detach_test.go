@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDetachOnClose checks that a detached connection keeps the bytes in the server's reader and
-// stays open when the server closes it.
+// TestDetachOnClose checks a connection that the server closes after it was detached. It must stay
+// open and return the bytes buffered by the server's reader.
 func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -55,7 +55,7 @@ func TestDetachOnClose(t *testing.T) {
 	}
 }
 
-// TestResume checks that after Resume the idle time replaces the first read deadline, and that the
+// TestResume checks that the idle time replaces the first read deadline after Resume, and that the
 // second deadline is set as given.
 func TestResume(t *testing.T) {
 	server, _ := pair(t, open(t, Options{}))
@@ -82,9 +82,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestReadDeadlineMoves checks changes of the read deadline. A later deadline does not change the
-// deadline of the socket. The socket's earlier deadline must not end the read, even if the read
-// deadline was cleared. An earlier deadline must end a blocked read.
+// TestReadDeadlineMoves checks what happens if the read deadline changes. A later deadline must not
+// change the socket's deadline. The socket's earlier deadline must not end the read, even if the
+// read deadline was cleared. An earlier deadline must end a blocked read.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	read := make(chan error, 1)

@@ -8,23 +8,23 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// maxParked is the maximum number of goroutines that wait for a detached connection. It is reached
-// only if many streams end at the same time.
+// maxParked is the maximum number of goroutines waiting for a detached connection. It is reached
+// only if many streams end at about the same time.
 const maxParked = 64
 
-// parkedFor is how long an unneeded goroutine waits before it ends.
+// parkedFor is how long an idle goroutine waits before it exits.
 const parkedFor = 10 * time.Second
 
 // detached runs the functions of detached connections. It reuses goroutines because their stacks
-// have already grown. Growing the stack was a quarter of the cost of a short stream. A long stream
-// does not keep a large stack, because each garbage collection halves a stack that is less than a
-// quarter full.
+// have already grown: growing the stack took a quarter of the time of a short stream. A long stream
+// does not retain a large stack, because each garbage collection halves a stack of which less than
+// a quarter is used.
 type detached struct {
 	guard  *guard.Guard // may be nil
 	mu     sync.Mutex
-	parked []chan func() // ordered by waiting time; the goroutine that has waited longest is first
+	parked []chan func() // the goroutine that has waited longest is first
 	unused int           // minimum of len(parked) since the last sweep
-	sweep  *time.Timer   // nil: no goroutine is parked
+	sweep  *time.Timer   // nil if no goroutine is parked
 	closed bool
 }
 
@@ -44,7 +44,7 @@ func (d *detached) run(f func()) {
 	next <- f
 }
 
-// work runs f, and then the functions that run passes to this goroutine.
+// work runs f, and then the functions that run passes to the same goroutine.
 func (d *detached) work(f func()) {
 	for next := make(chan func(), 1); f != nil; {
 		f()
@@ -52,8 +52,8 @@ func (d *detached) work(f func()) {
 	}
 }
 
-// park waits for the next function. It returns nil if enough goroutines are waiting, or after
-// close.
+// park waits for the next function. It returns nil if enough goroutines are waiting, or once close
+// is called.
 func (d *detached) park(next chan func()) func() {
 	d.mu.Lock()
 	if d.closed || len(d.parked) == maxParked {
@@ -68,8 +68,8 @@ func (d *detached) park(next chan func()) func() {
 	return <-next
 }
 
-// endUnused ends the goroutines that were idle during the whole time since the last sweep. It
-// starts with those that have waited longest.
+// endUnused stops as many goroutines as have been idle the entire time since the last sweep. It
+// stops those that have waited longest first.
 func (d *detached) endUnused() {
 	defer d.guard.Catch(guard.Clients, nil)
 	d.mu.Lock()
@@ -83,8 +83,8 @@ func (d *detached) endUnused() {
 	d.sweep.Reset(parkedFor)
 }
 
-// close ends the waiting goroutines. A goroutine that runs a function ends when the function
-// returns.
+// close stops the waiting goroutines. A goroutine that is running a function exits when the
+// function returns.
 func (d *detached) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

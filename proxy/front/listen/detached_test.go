@@ -16,8 +16,8 @@ func (d *detached) parkedNow() int {
 	return len(d.parked)
 }
 
-// TestDetachedGoroutines checks that a goroutine that has finished its function waits for the next
-// one, that only a limited number of goroutines wait, and that no goroutine waits after close.
+// TestDetachedGoroutines checks that a goroutine waits for another function after its first one,
+// that the number of waiting goroutines is limited, and that no goroutine waits after close.
 // synctest fails if a goroutine is left.
 func TestDetachedGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,9 +52,8 @@ func TestDetachedGoroutines(t *testing.T) {
 	})
 }
 
-// TestDetachedGoroutinesEndUnused checks that goroutines that no connection has needed for a while
-// end, starting with those that have waited longest. Otherwise the goroutines of a burst of streams
-// would remain.
+// TestDetachedGoroutinesEndUnused checks that idle goroutines exit after a while, starting with
+// those that have waited longest. Otherwise, the goroutines from a burst of streams would remain.
 func TestDetachedGoroutinesEndUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached
@@ -80,7 +79,7 @@ func TestDetachedGoroutinesEndUnused(t *testing.T) {
 		if n := d.parkedNow(); n != 0 {
 			t.Errorf("%d wait though none was needed", n)
 		}
-		atOnce(2) // the pool starts anew
+		atOnce(2) // the pool fills again from empty
 		time.Sleep(3 * parkedFor)
 		if n := d.parkedNow(); n != 0 {
 			t.Errorf("%d wait though none was needed", n)
@@ -91,7 +90,7 @@ func TestDetachedGoroutinesEndUnused(t *testing.T) {
 }
 
 // TestDetachedStackShrinks checks that a function that runs for an hour, like a stream, does not
-// keep the large stack of an earlier function.
+// retain the large stack of an earlier function.
 func TestDetachedStackShrinks(t *testing.T) {
 	var d detached
 	defer d.close()

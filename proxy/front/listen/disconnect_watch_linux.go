@@ -13,7 +13,7 @@ import (
 // disconnectWatch detects clients that disconnect, using one epoll set and one goroutine.
 type disconnectWatch struct {
 	ln          *Listener
-	ackInterval time.Duration // interval of checkAcks
+	ackInterval time.Duration
 	epoll, wake int
 	done        chan struct{}
 
@@ -21,8 +21,8 @@ type disconnectWatch struct {
 	fds map[int32]*Conn
 }
 
-// hangups are the events that are watched on a connection: the peer's FIN, and errors, which epoll
-// always reports.
+// hangups are the events that are watched for on a connection: the peer's FIN and errors, which
+// epoll always reports.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
@@ -67,7 +67,7 @@ func (w *disconnectWatch) add(c *Conn) error {
 	return errors.Join(err, ctl)
 }
 
-// remove must be called before the descriptor of c is closed. Closing the descriptor also removes
+// remove must be called before the descriptor of c is closed. Closing the descriptor then removes
 // it from the epoll set.
 func (w *disconnectWatch) remove(c *Conn) {
 	w.mu.Lock()
@@ -89,7 +89,7 @@ func (w *disconnectWatch) run() {
 		n, err := unix.EpollWait(w.epoll, events, int(left.Milliseconds())+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			close(w.done)
-			return // the epoll set was closed
+			return
 		}
 		for _, ev := range events[:max(n, 0)] {
 			if ev.Fd < 0 {
@@ -101,9 +101,9 @@ func (w *disconnectWatch) run() {
 	}
 }
 
-// dispatch notifies the connection of an event. If the generation differs, the event is for a
-// connection that was closed, and its descriptor now belongs to another connection. Each event is
-// delivered only once, so a panic must not lose the other events of the batch.
+// dispatch notifies the connection for which an event is meant. If the generations differ, that
+// connection was closed, and its descriptor belongs to another connection. Each event is delivered
+// only once, so a panic must not lose the other events in the batch.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()

@@ -7,19 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStaleEvent checks that an event that was fetched before its connection was closed does not
-// affect a new connection that uses the same descriptor.
+// TestStaleEvent checks an event that was fetched before its connection was closed. The event must
+// not affect a new connection that uses the same descriptor.
 func TestStaleEvent(t *testing.T) {
 	l := open(t, Options{})
 	first, _ := pair(t, l)
-	client, err := net.Dial("tcp", l.Addr().String()) // before the close makes a descriptor available
+	// The client dials before the close makes a descriptor available.
+	client, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	stale := unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(first.fd), Pad: int32(first.generation)}
 	first.Close()
-	l.watch.dispatch(stale) // no connection has the descriptor
+	l.watch.dispatch(stale) // no connection uses the descriptor
 	accepted, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// reset makes Close send a RST.
 func reset(c *net.TCPConn) error {
 	if err := c.SetLinger(0); err != nil {
 		return err
@@ -65,8 +64,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestClientGoneBehindUnreadBytes checks that the edge detects that a client has disconnected even
-// if requests from the client are still unread.
+// TestClientGoneBehindUnreadBytes checks that the edge detects a disconnected client even if
+// requests from that client are still unread.
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()
@@ -81,8 +80,8 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server.Unwatch(w)
 }
 
-// TestGoneBeforeWatch checks that Watch reports a client that disconnected after its connection was
-// accepted and before its first call.
+// TestGoneBeforeWatch checks that Watch reports a client that disconnected between the accept and
+// its first call.
 func TestGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -99,8 +98,8 @@ func TestGoneBeforeWatch(t *testing.T) {
 	}
 }
 
-// TestPipelinedBytes checks that pipelined bytes do not cause an event and stay in the socket, and
-// that calls on a keep-alive connection do not affect each other.
+// TestPipelinedBytes checks that pipelined bytes cause no event and stay in the socket, and that
+// the calls on a keep-alive connection do not affect each other.
 func TestPipelinedBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	var sent, got bytes.Buffer
@@ -157,8 +156,8 @@ func (r *recycled) ClientGone() {
 	}
 }
 
-// TestNoCallAfterUnwatch disconnects clients just as their calls end, and checks that no callback
-// runs after Unwatch.
+// TestNoCallAfterUnwatch disconnects clients while their calls are ending, and checks that no
+// callback runs after Unwatch.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -213,7 +212,8 @@ func TestDescriptorReuse(t *testing.T) {
 		}
 	})
 	for range 4 {
-		group.Go(func() { // the server runs a call on each connection, and either side ends the connection
+		// The server runs a call on each connection, and either side closes the connection.
+		group.Go(func() {
 			for c := range accepted {
 				var first [1]byte
 				if _, err := io.ReadFull(c, first[:]); err != nil {
@@ -221,7 +221,7 @@ func TestDescriptorReuse(t *testing.T) {
 					continue
 				}
 				w := newWaiter()
-				if first[0] == 'l' { // the client disconnects
+				if first[0] == 'l' {
 					if _, err := c.Write([]byte{1}); err == nil && !c.Watch(w) {
 						select {
 						case <-w.at:
@@ -290,7 +290,7 @@ func TestEachWaiter(t *testing.T) {
 	l := open(t, Options{})
 	a, _ := pair(t, l)
 	b, _ := pair(t, l)
-	pair(t, l) // a connection without a call
+	pair(t, l)
 	wa, wb := newWaiter(), newWaiter()
 	a.Watch(wa)
 	b.Watch(wb)
@@ -342,7 +342,7 @@ func BenchmarkAcceptClose(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice measures how long it takes from a client's close until the callback runs.
+// BenchmarkNotice measures the time from a client's close until the callback runs.
 func BenchmarkNotice(b *testing.B) {
 	l := open(b, Options{})
 	var total time.Duration

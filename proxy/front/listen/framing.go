@@ -13,101 +13,103 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// These errors end a read from a connection.
+// These are the errors that end a read from a connection.
 var (
-	// ErrBareLine: a line of the request headers does not end with CR LF.
+	// ErrBareLine means that a line of the request headers does not end with CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
-	// ErrEmptyLines: more than maxEmptyLines empty lines precede a request.
+	// ErrEmptyLines means that more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
-	// ErrNotHTTP: the first byte of a request cannot start a method, so the client uses TLS or
-	// another protocol.
+	// ErrNotHTTP means that the first byte of a request cannot start a method, so the client uses
+	// TLS or another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
-	// ErrProxyProtocol: the connection starts with an unexpected PROXY protocol header.
+	// ErrProxyProtocol means that the connection starts with an unexpected PROXY protocol header.
 	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
-	// ErrHTTP2: the client uses HTTP/2 with prior knowledge (RFC 9113, 3.4).
+	// ErrHTTP2 means that the client uses HTTP/2 with prior knowledge (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
-	// ErrFraming: the length of the body is ambiguous, or its chunks violate chunkRules. The errors
-	// below wrap it.
+	// ErrFraming means that the length of the body is ambiguous, or that its chunks violate
+	// chunkRules. The errors below wrap it.
 	ErrFraming = errors.New("the framing of the body is malformed")
-	// ErrLength: Content-Length is not a number, or has two values.
+	// ErrLength means that Content-Length is not a number, or has two values.
 	ErrLength = fmt.Errorf("%w: Content-Length", ErrFraming)
-	// ErrCoding: Transfer-Encoding is not chunked, or occurs twice.
+	// ErrCoding means that Transfer-Encoding is not chunked, or occurs twice.
 	ErrCoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
-	// ErrExtra: the chunk extensions and trailers exceed maxExtraBytes.
+	// ErrExtra means that the chunk extensions and trailers exceed maxExtraBytes.
 	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how many bytes of a line are stored if the line arrives in more than one read.
-// The relevant lines are shorter.
+// keptLineBytes is how many bytes of a line are stored if the line arrives in multiple reads. The
+// lines that matter are shorter.
 const keptLineBytes = 64
 
-// maxEmptyLines is how many empty lines may precede a request. It must stay below limits.header,
-// because if empty lines fill the buffer, fasthttp treats this as the end of the connection and
-// sends no response.
+// maxEmptyLines is how many empty lines may precede a request. It must be lower than limits.header:
+// if empty lines fill the buffer, fasthttp treats this as the end of the connection and sends no
+// response.
 const maxEmptyLines = 256
 
 // chunkRules are the rules for chunks in requests. A single limit applies to the total size of all
-// chunk extensions and trailers. A folded trailer is refused.
+// chunk extensions and trailers. Folded trailers are rejected.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 }
 
-// maxExtraBytes is the maximum total size of the chunk extensions and trailers of a body. They are
-// ignored.
+// maxExtraBytes is the maximum total size of the chunk extensions and trailers of a body. The edge
+// ignores them.
 const maxExtraBytes = 16 << 10
 
-// framingChecker checks the framing of requests while they are read: headers line by line, chunked
-// bodies with a chunked.Decoder, and other bodies by their length. See doc.go for the reasons. A
-// framingChecker belongs to the goroutine that serves the connection.
+// framingChecker checks the framing of requests while they are read. It checks headers line by
+// line, chunked bodies with a chunked.Decoder, and other bodies by their length. See doc.go for the
+// reasons. A framingChecker belongs to the goroutine that serves the connection.
 //
 // The checker sees all bytes that the server has buffered. It therefore counts the requests that
-// have started, and the server reports each request that it starts to read (SetActive). An error in
+// have started, and the server calls SetActive for each request that it starts to read. An error in
 // a later request does not affect the request that is being served.
 type framingChecker struct {
 	state         framingState
 	chunked       bool
-	hasLength     bool            // the head has a Content-Length
-	oddHead       bool            // the head has a line that package httpserver must read itself
-	contentLength uint64          // of the body
-	bodyLeft      uint64          // bytes of the body that are not yet received
-	chunks        chunked.Decoder // of a chunked body
+	hasLength     bool
+	oddHead       bool // whether a header line requires a scan by package httpserver
+	contentLength uint64
+	bodyLeft      uint64 // number of body bytes that have not arrived yet
+	chunks        chunked.Decoder
 
-	lineLength int
+	lineLength int // length so far of the current line, without its end
 	pendingCR  bool
-	partial    [keptLineBytes]byte // first bytes of a line that arrives in more than one read
+	partial    [keptLineBytes]byte // first bytes of a line that arrives in multiple reads
 
-	emptyLines     uint16 // number of empty lines before the next request
-	begun          uint32
-	taken          uint32 // number of requests that the server has started to read
-	inHead         bool   // whether the headers of the newest request are incomplete
-	err            error
-	readEnded      bool                // whether the client has closed its side, or the connection has failed
-	headComplete   bool                // whether the headers of the newest request are complete
-	requestLine    [keptLineBytes]byte // first bytes of the request line
+	emptyLines uint16 // number of empty lines before the next request
+	begun      uint32
+	taken      uint32 // number of requests that the server has started to read
+	inHead     bool   // whether the headers of the newest request are still incomplete
+	err        error
+	// Whether the client closed its side or the connection failed.
+	readEnded      bool
+	headComplete   bool // whether the headers of the newest request are complete
+	requestLine    [keptLineBytes]byte
 	requestLineLen uint8
 }
 
-// framingState describes what the next bytes are.
+// framingState describes what the next bytes belong to.
 type framingState uint8
 
 const (
-	stateOff         framingState = iota // not enabled, because no server is serving the connection yet
-	stateRequestLine                     // a request line, possibly after empty lines
+	// The checker is off, because no server is serving the connection yet.
+	stateOff         framingState = iota
+	stateRequestLine              // a request line, which empty lines may precede
 	stateHeader
-	stateBody    // a body whose length is known
+	stateBody    // a body of known length
 	stateChunked // a chunked body, including its trailers
 )
 
-// feed checks the bytes of a read. If a byte is invalid, only the next read fails, because fasthttp
-// sends no response if a read returns an error together with the first byte. feed changes bytes
-// only if they precede a request (see failLineEnd).
+// feed checks the bytes of one read. If a byte is invalid, only the next read fails, because
+// fasthttp sends no response if a read returns both the first byte of a request and an error. feed
+// changes bytes only if they precede a request (see failLineEnd).
 func (f *framingChecker) feed(p []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
 			p = f.skipBody(p)
 			continue
 		}
-		if f.pendingCR { // the last byte was a CR
+		if f.pendingCR { // the previous byte was a CR
 			f.pendingCR = false
 			if p[0] != '\n' {
 				f.failLineEnd(p)
@@ -118,7 +120,8 @@ func (f *framingChecker) feed(p []byte) {
 			continue
 		}
 		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
-			f.beginRequest() // a TLS ClientHello may not contain a line end at which the parser would fail
+			// A TLS ClientHello may contain no line end, so the request starts here.
+			f.beginRequest()
 			f.err = ErrNotHTTP
 			return
 		}
@@ -168,7 +171,8 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		return p[n:]
 	}
 	n, err := f.chunks.SkipFraming(p, &chunkRules)
-	// A request that has both Content-Length and chunks is refused, so its body does not matter.
+	// If a request has both Content-Length and chunks, it will be rejected, so its body does not
+	// matter.
 	if err != nil && f.hasLength {
 		f.state, f.bodyLeft = stateBody, math.MaxUint64
 		return nil
@@ -198,7 +202,7 @@ func (f *framingChecker) keepPartial(piece []byte) {
 	f.lineLength += len(piece)
 }
 
-// failLineEnd records that a line ends with CR or LF alone. If the line end precedes a request,
+// failLineEnd records a line that ends with CR or LF alone. If this line end precedes a request,
 // fasthttp would skip it and might send no response. failLineEnd therefore replaces it with a byte
 // that cannot start a request.
 func (f *framingChecker) failLineEnd(p []byte) {
@@ -260,8 +264,8 @@ func (f *framingChecker) afterHead() framingState {
 	return stateRequestLine
 }
 
-// headerField reads the length of the body from a header line. fasthttp checks the rest of the
-// line, but it accepts a line that goes on in the next one, a blank in a name, and any Expect
+// headerField reads the length of the body from a header line. fasthttp checks the remainder of the
+// line, but it accepts a line that continues on the next one, a space in a name, and any Expect
 // header.
 func (f *framingChecker) headerField(line []byte, length int) {
 	blank := bytes.IndexByte(line, ' ')
@@ -308,13 +312,13 @@ func (f *framingChecker) enable() {
 
 func (f *framingChecker) takeRequest() { f.taken++ }
 
-// readFailed records a read error, unless a deadline or the edge has caused it.
+// readFailed records a read error, unless a deadline or the edge caused it.
 func (f *framingChecker) readFailed(err error) {
 	f.readEnded = f.readEnded || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }
 
-// truncated reports whether the client has closed its side before the end of the current request.
-// It returns false if the request is malformed.
+// truncated reports whether the client closed its side before the end of the current request. It
+// returns false if the request is malformed.
 func (f *framingChecker) truncated() bool {
 	return f.readEnded && f.err == nil && f.current() && (f.inHead || f.state > stateRequestLine)
 }

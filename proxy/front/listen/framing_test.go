@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestFraming checks that the result depends only on the framing and does not depend on where the
-// reads split the bytes.
+// TestFraming checks that the result depends only on the framing, not on how the bytes are split
+// across reads.
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -32,7 +32,7 @@ func TestFraming(t *testing.T) {
 		{"\x16\x03\x01\x00\xa5\x01\n", foreign, 1},
 		{"\r\n\r\n\x16\x03", foreign, 1},
 		{"GET / HTTP/1.1\r\n\r\n GET", foreign, 2},
-		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin with these
+		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin with any of these
 		{"\r\n", good, 0},
 		{strings.Repeat("\r\n", maxEmptyLines) + "GET / HTTP/1.1\r\n\r\n", good, 1},
 		{"GET / HTTP/1.1\r\n\r\n" + strings.Repeat("\r\n", maxEmptyLines+1), ErrEmptyLines, 2},
@@ -98,8 +98,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestFramingBeforeARequest checks that a bare line end before a request becomes a byte that the
-// server cannot skip, and that no other byte changes.
+// TestFramingBeforeARequest checks that a bare line end before a request is replaced with a byte
+// that the server cannot skip, and that no other byte changes.
 func TestFramingBeforeARequest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -119,7 +119,7 @@ func TestFramingBeforeARequest(t *testing.T) {
 }
 
 // TestRequestTruncated checks that a request counts as truncated if the client closes its side
-// within it, but not if a read deadline passes.
+// before the end of the request, but not if a read deadline expires.
 func TestRequestTruncated(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -129,7 +129,8 @@ func TestRequestTruncated(t *testing.T) {
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n":     true,
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\r\n": false, // malformed
 		"POST / HTTP/1.1\r\nHost":                                   true,
-		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the request that is being served is complete
+		// The request being served is complete.
+		"GET / HTTP/1.1\r\n\r\nGET": false,
 	} {
 		accepted, dialed := pair(t, open(t, Options{}))
 		SetIdle(accepted)
@@ -156,7 +157,7 @@ func TestRequestTruncated(t *testing.T) {
 }
 
 // FuzzFraming checks that the checker accepts the requests that net/http accepts, up to the first
-// request that either of them refuses. The sizes of the reads must make no difference.
+// request that either of the two rejects. The sizes of the reads must not matter.
 func FuzzFraming(f *testing.F) {
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, text := range []string{
@@ -173,7 +174,7 @@ func FuzzFraming(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
 		if bytes.Count(text, []byte("HTTP/")) != bytes.Count(text, []byte("HTTP/1.1")) || bytes.HasPrefix(text, []byte("\r")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
-			t.Skip() // net/http has no chunks in other versions, and skips no empty lines
+			t.Skip() // net/http supports chunks only in HTTP/1.1, and skips no empty lines
 		}
 		l, pieces := framingChecker{state: stateRequestLine}, framingChecker{state: stateRequestLine}
 		l.feed(slices.Clone(text))
@@ -206,7 +207,7 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// refusesLess reports whether net/http has no reason besides framing to refuse text.
+// refusesLess reports whether framing is the only reason for net/http to reject text.
 func refusesLess(text []byte) bool {
 	first := true
 	for line := range strings.Lines(string(text)) {
@@ -222,8 +223,8 @@ func refusesLess(text []byte) bool {
 	return true
 }
 
-// TestFramingOfAConnection checks that the results are about the request that is being served, even
-// if more was read.
+// TestFramingOfAConnection checks that the results refer to the request being served, even if more
+// bytes have been read.
 func TestFramingOfAConnection(t *testing.T) {
 	t.Parallel()
 	accepted, dialed := pair(t, open(t, Options{}))

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// handshakeWait is how long a graceful close waits for pending TCP handshakes.
+	// handshakeWait is how long a graceful close waits for pending TCP handshakes to complete.
 	handshakeWait = 50 * time.Millisecond
-	// backlogWait is how long a graceful close waits until the accept queue is empty. Only an
+	// backlogWait is how long a graceful close waits for the accept queue to become empty. Only an
 	// overloaded process reaches this limit.
 	backlogWait = 2 * time.Second
 	// idleGrace is how long a connection may be idle before CloseGracefully closes it. A client
 	// that sends its next request right after a response needs less time.
 	idleGrace = time.Second
-	// firstGrace replaces idleGrace if the connection has not had a request yet. The client does
-	// not know about the shutdown, and a busy client may take a second between connecting and
+	// firstGrace replaces idleGrace for a connection that has not had a request yet. Its client
+	// does not know about the shutdown, and a busy client may take a second between connecting and
 	// sending.
 	firstGrace = 3 * time.Second
 )
 
-// CloseGracefully stops accepting connections without losing any, and returns when the listener is
-// closed. It still accepts connections whose handshake has started. Later connections are refused,
-// or reach another process on the same port. Idle connections are closed after idleGrace or
+// CloseGracefully stops accepting connections without losing any. It returns when the listener is
+// closed. It still accepts connections whose handshake has already started. Later connections are
+// refused or reach another process on the same port. It closes idle connections after idleGrace or
 // firstGrace, unless the last read returns bytes of a request.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
-		_ = l.Listener.Close() // the next process accepts the queue
+		_ = l.Listener.Close() // the next process accepts the connections in the queue
 	} else {
 		_ = CloseAfterBacklog(l.Listener)
 	}
@@ -40,10 +40,10 @@ func (l *Listener) CloseGracefully() {
 	}
 }
 
-// CloseAfterBacklog closes a listener after all connections whose handshake has started are
-// accepted. Another goroutine must accept them. Meanwhile the Linux kernel ignores new connections.
-// On other systems the close resets connections that arrive after the last check. A Unix socket is
-// first removed from the file system.
+// CloseAfterBacklog closes a listener once all connections whose handshake has started have been
+// accepted. Another goroutine must accept these connections. Until the listener is closed, the
+// Linux kernel ignores new connections. On other systems, closing the listener resets connections
+// that arrived after the last check. A Unix socket is first removed from the file system.
 func CloseAfterBacklog(ln net.Listener) error {
 	waits := func(fd uintptr) bool { return acceptQueue(fd) > 0 }
 	if local, ok := ln.(*unixListener); ok {
@@ -66,7 +66,7 @@ func CloseAfterBacklog(ln net.Listener) error {
 func control(ln net.Listener, f func(fd uintptr)) {
 	if described, ok := ln.(syscall.Conn); ok {
 		if raw, err := described.SyscallConn(); err == nil {
-			_ = raw.Control(f) // Control fails only on a closed listener
+			_ = raw.Control(f) // Control fails only if the listener is closed
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// answerAll answers every line on l with one word, on all its connections concurrently, until l is
-// closed.
+// answerAll answers every line from clients of l with one word until l is closed. It serves all
+// connections concurrently.
 func answerAll(l *Listener, before func()) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {
@@ -102,9 +102,9 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	}
 }
 
-// TestCloseGracefullyServesReceivedRequests checks three keep-alive connections whose grace has
-// passed. The connection with a request in its socket must be served, the silent connection closed,
-// and the busy connection left alone.
+// TestCloseGracefullyServesReceivedRequests checks three keep-alive connections whose grace period
+// is over. A connection that has a request in its socket must be served, a silent connection must
+// be closed, and a busy connection must not be affected.
 func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -113,7 +113,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	working.idle.complete()
 	for _, c := range []*Conn{server, silent} {
 		c.asked = true
-		c.idle.since.Store(1) // idle since the start of the process
+		c.idle.since.Store(1) // the connection has been idle since the process started
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,8 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 	l.CloseGracefully()
 	<-ended
-	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < idleGrace { // after idleGrace the connection may be closed
+	// Once idleGrace has passed, the connection may be closed.
+	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < idleGrace {
 		t.Errorf("after CloseGracefully: %q, %v", got, err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(20 * idleGrace))
@@ -198,8 +199,8 @@ func TestGraceOfANewConnection(t *testing.T) {
 	}
 }
 
-// TestSharedPort checks that a second listener on the port takes over while the first listener
-// closes, and that no request is lost.
+// TestSharedPort checks that a second listener on the port takes over while the first listener is
+// closing, and that no request is lost.
 func TestSharedPort(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("connections are spread by Linux's rules")
@@ -256,8 +257,7 @@ func TestSharedPort(t *testing.T) {
 	<-secondEnded
 }
 
-// TestKeptSocket checks that the socket of a service manager outlives the listener that was made
-// from it.
+// TestKeptSocket checks that a service manager's socket outlives the listener created from it.
 func TestKeptSocket(t *testing.T) {
 	manager, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

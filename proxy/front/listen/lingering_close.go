@@ -8,21 +8,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// These constants limit lingering. A client that sends its whole body before it reads the response
-// must send the body within these limits.
+// These constants limit lingering. A client that sends its entire body before it reads the response
+// must do so within these limits.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
-	maxLingerConns = 128  // unless many descriptors are free
-	topLingerConns = 1024 // if enough descriptors are free
-	minLingerConns = 16   // even if the listener's maximum is small
+	maxLingerConns = 128  // used unless many descriptors are free
+	topLingerConns = 1024 // used if enough descriptors are free
+	minLingerConns = 16   // used even if the listener's maximum is small
 )
 
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
-// closeLingering closes the sending side of c, discards received bytes in the background, and then
-// calls end. It returns false without calling end if the client has reset the connection or too
-// many connections linger.
+// closeLingering closes the sending side of c and discards received bytes in the background. It
+// then calls end. If the client has reset the connection or too many connections linger,
+// closeLingering returns false without calling end.
 func (l *Listener) closeLingering(c sock, end func() error) bool {
 	if !l.lingering.tryAcquire() {
 		return false
@@ -54,7 +54,6 @@ func discardRequest(c sock, until time.Time) {
 	}
 }
 
-// semaphore limits the number of lingering connections.
 type semaphore struct {
 	max  atomic.Int64
 	held atomic.Int64

@@ -16,37 +16,38 @@ import (
 
 // Options configure a Listener.
 type Options struct {
-	// MaxConns is the maximum number of open connections; 0: no maximum. More connections get a 503
-	// and are closed.
+	// MaxConns is the maximum number of open connections; 0 means no maximum. Connections above it
+	// get a 503 and are closed.
 	//
-	// MaxPerAddress is the maximum for one address; 0: no maximum. All addresses of an IPv6 /64
-	// count as one address, because one host may own all of them. It does not apply to Unix
-	// sockets, whose peers have no address.
+	// MaxPerAddress is the maximum number of open connections from one address; 0 means no maximum.
+	// All addresses of an IPv6 /64 count as one address, because one host may own all of them. The
+	// maximum does not apply to Unix sockets, whose peers have no address.
 	MaxConns, MaxPerAddress int
-	// TLS is true if clients use TLS. Connections that exceed the maximum are then closed without a
-	// 503, because the client could not read it.
+	// TLS is true if clients use TLS. Connections above the maximum are then closed without a 503,
+	// because the client could not read it.
 	TLS bool
 	// KeepSocket is true if the socket belongs to a service manager and outlives this process.
-	// CloseGracefully leaves its accept queue to the next process.
+	// CloseGracefully then leaves the accept queue to the next process.
 	KeepSocket bool
-	// MakeRoom makes the listener close a waiting connection instead of rejecting a new connection.
-	// Of the connections that have waited for a complete request for at least EvictAfter, it closes
-	// the least needed one (see leastNeeded). The server must call RequestReceived for each
-	// request.
+	// MakeRoom makes the listener close a waiting connection rather than reject a new one. It
+	// considers connections that have waited for a complete request for at least EvictAfter, and
+	// closes the least needed of them (see leastNeeded). The server must call RequestReceived for
+	// each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
-	// Guard catches panics in background goroutines and in parsers; nil: panics are not caught.
+	// Guard catches panics in background goroutines and parsers. If nil, panics are not caught.
 	Guard *guard.Guard
-	// RequestID appends a new request id to the response that a rejected connection gets; nil: no
-	// id.
+	// RequestID appends a new request id to the response for a rejected connection. If nil, the
+	// response has no id.
 	RequestID func([]byte) []byte
 }
 
-// Listener accepts connections, as *Conn, and watches them. Any goroutine may call its methods.
+// Listener accepts connections as *Conn and watches them. Its methods may be called by multiple
+// goroutines.
 type Listener struct {
 	net.Listener
 	max        atomic.Int64
-	maxOfOne   atomic.Int64 // maximum for one address
+	maxOfOne   atomic.Int64 // maximum for a single address
 	tls        bool
 	keepSocket bool
 	makeRoom   bool
@@ -72,7 +73,7 @@ type Listener struct {
 	acceptErrors atomic.Uint64
 }
 
-// New wraps ln, which must be a TCP or Unix listener.
+// New returns a Listener that wraps ln, which must be a TCP or Unix listener.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
@@ -86,9 +87,9 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Accept accepts the next connection. It rejects connections that exceed the maximum. If
-// descriptors or memory are exhausted, it waits and tries again, because an error would stop the
-// server. It returns an error only after the listener was closed.
+// Accept accepts the next connection. It rejects connections above the maximum. If the process has
+// run out of descriptors or memory, Accept waits and tries again, because an error would stop the
+// server. It returns an error only once the listener has been closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -110,7 +111,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		address, header := networkOf(socket.RemoteAddr()), l.expects(socket.RemoteAddr())
-		fromProxy := header != nil && header.listed // comesFrom counts the client of the proxy later
+		// comesFrom later counts the connection for the client behind the proxy.
+		fromProxy := header != nil && header.listed
 		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && address.IsValid() && l.openOf(address) >= most {
 			l.reject(socket, tooManyOfOneBody)
 			continue
@@ -169,8 +171,8 @@ const (
 	tooManyOfOneBody = `{"error":{"message":"This address has reached its limit of connections to the edge. Close some, or reuse them.","type":"api_error","code":"too_many_connections","param":null}}`
 )
 
-// refusalResponse returns a response that is sent without the server. head consists of the status
-// line and the headers that the status requires.
+// refusalResponse returns a response that is sent without using the server. head consists of the
+// status line and the headers that the status requires.
 func (l *Listener) refusalResponse(head, body string) []byte {
 	b := append(make([]byte, 0, 512), head...)
 	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)
@@ -186,9 +188,9 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject responds to a connection that exceeds the maximum and closes it. The response fits into
-// the empty buffer of the new socket. The connection does not count as open while it lingers,
-// because rejected clients would otherwise block other clients.
+// reject responds to a connection above the maximum, and closes it. The response fits into the
+// socket's empty send buffer. The connection does not count as open while it lingers; otherwise,
+// rejected clients would block other clients.
 func (l *Listener) reject(c sock, body string) {
 	l.rejected.Add(1)
 	if !l.tls {
@@ -201,7 +203,8 @@ func (l *Listener) reject(c sock, body string) {
 	_ = c.Close()
 }
 
-// EachWaiter calls f with the registered waiter of each connection, under the connection's lock.
+// EachWaiter calls f with the registered waiter of each connection, while holding the connection's
+// lock.
 func (l *Listener) EachWaiter(f func(Waiter)) {
 	for _, c := range l.snapshot() {
 		c.client.withWaiter(f)
@@ -221,12 +224,12 @@ func (l *Listener) Busy() int {
 	return n
 }
 
-// CloseConns closes the connections that are still being served, even in the middle of a request or
+// CloseConns closes all connections that are still being served, even in the middle of a request or
 // response. Lingering connections stay open (see Conn.Linger).
 func (l *Listener) CloseConns() {
 	for _, c := range l.snapshot() {
 		if c.closed.CompareAndSwap(false, true) {
-			_ = c.closeNow() // the connection ends even if this returns an error
+			_ = c.closeNow() // even if this fails, the connection ends
 		}
 	}
 }
@@ -237,14 +240,14 @@ func (l *Listener) snapshot() []*Conn {
 	return slices.Collect(maps.Keys(l.conns))
 }
 
-// Max returns the maximum number of open connections; 0: no maximum.
+// Max returns the maximum number of open connections; 0 means no maximum.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
-// SetMax sets the maximum number of open connections, in total and for one address; 0: no maximum.
-// Open connections stay open.
+// SetMax sets the maximum number of open connections, in total (conns) and per address (ofOne). 0
+// means no maximum. Connections that are already open stay open.
 func (l *Listener) SetMax(conns, ofOne int) {
 	lingering := int64(maxLingerConns)
-	switch quarter := int64(conns) / 4; { // lingering connections need descriptors as well
+	switch quarter := int64(conns) / 4; { // lingering connections need descriptors too
 	case conns > 0 && l.makeRoom && l.evictAfter == 0:
 		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
 	case conns > 0:
@@ -258,24 +261,24 @@ func (l *Listener) SetMax(conns, ofOne int) {
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were rejected because they exceeded a maximum.
+// Rejected returns how many connections were rejected because of a maximum.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
 
-// Evicted returns how many connections were closed to make room.
+// Evicted returns how many connections were closed to make room for others.
 func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 
-// AcceptErrors returns how often accepting a connection has failed.
+// AcceptErrors returns how many times accepting a connection failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// Release stops the watch and the waiting goroutines of detached. It must be called after Close,
-// when no connection is open.
+// Release stops the watch and the parked goroutines. It must be called after Close, once no
+// connection is open.
 func (l *Listener) Release() error {
 	l.detached.close()
 	return l.watch.close()
 }
 
 // checkFraming passes the result of a read to f. Because f parses untrusted bytes, a panic in f
-// ends only the connection.
+// ends only this connection.
 func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
 	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
 	l.guard.Point("framing")

@@ -21,8 +21,8 @@ import (
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
 // TestLingerClientWritesEverythingFirst checks that a client that sends 200 MB before it reads
-// anything receives the early response, over plain TCP and over TLS. The connection must end when
-// the client closes it.
+// still receives the early response, over plain TCP and over TLS. The connection must end when the
+// client closes it.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	}
 }
 
-// TestCloseReturnsAtOnce checks that Close does not wait if no bytes have to be discarded, and that
+// TestCloseReturnsAtOnce checks that Close does not wait if there are no bytes to discard, and that
 // a second Close returns an error.
 func TestCloseReturnsAtOnce(t *testing.T) {
 	l := open(t, Options{})
@@ -90,7 +90,7 @@ func TestDiscardIsBounded(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	stop := make(chan struct{})
 	var group sync.WaitGroup
-	group.Go(func() { // sends single bytes forever
+	group.Go(func() {
 		for {
 			select {
 			case <-stop:
@@ -171,7 +171,7 @@ func TestConnectionLimit(t *testing.T) {
 	for range 10 {
 		c := dial()
 		turnedAway = append(turnedAway, c)
-		// The client sends a request and a large body before it reads.
+		// The client sends a request with a large body before it reads the response.
 		_, err := c.Write(append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"), make([]byte, 1_000_000)...))
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestConnectionLimit(t *testing.T) {
 	if l.Rejected() != 10 || l.Open() != 2 {
 		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
 	}
-	// Rejected clients are still lingering, but must not block other clients.
+	// Rejected clients still linger, but must not block other clients.
 	first.Close()
 	for deadline := time.Now().Add(30 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -210,8 +210,8 @@ func TestConnectionLimit(t *testing.T) {
 	second.Close()
 }
 
-// TestConnectionLimitTLS checks that a rejected TLS client gets no plain-text response, which would
-// be a malformed TLS record.
+// TestConnectionLimitTLS checks that a rejected TLS client gets no plain-text response, because
+// plain text is a malformed TLS record.
 func TestConnectionLimitTLS(t *testing.T) {
 	l := open(t, Options{MaxConns: 1, TLS: true})
 	pair(t, l)
@@ -226,10 +226,10 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// TestMakeRoom checks MakeRoom for connections with the same address. A connection that exceeds the
-// maximum must evict the connection that has waited longest for a complete request. A connection
-// whose request is being served must stay. If all connections are being served, the new connection
-// is rejected.
+// TestMakeRoom checks MakeRoom for connections from the same address. A connection above the
+// maximum must evict the connection that has waited longest for a complete request. Connections
+// whose request is being served must not be evicted. If all connections are being served, the new
+// connection must be rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
@@ -286,7 +286,7 @@ func (s *stranger) Accept() (net.Conn, error) {
 }
 
 // TestAcceptSkipsUnservableConnections checks that a connection that cannot be served does not make
-// Accept fail, because an error would stop the server.
+// Accept return an error, because an error would stop the server.
 func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -303,7 +303,7 @@ func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	}
 }
 
-// failing is a listener whose Accept fails a few times before it succeeds.
+// failing is a listener whose Accept first returns the given errors.
 type failing struct {
 	net.Listener
 	errs []error
@@ -318,8 +318,8 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// TestAcceptBacksOff checks that Accept waits if descriptors are exhausted. It must neither spin
-// nor return an error.
+// TestAcceptBacksOff checks that Accept waits if the process has run out of descriptors. It must
+// neither spin nor return an error.
 func TestAcceptBacksOff(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -350,14 +350,14 @@ func TestAcceptEndsWithClose(t *testing.T) {
 		ended <- err
 	}()
 	l.Close()
-	// fasthttp searches for this text in the error.
+	// fasthttp looks for this text in the error.
 	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "use of closed network connection") {
 		t.Errorf("Accept ends with %v", err)
 	}
 }
 
 // TestWriteDeadline checks that a client that stops reading is disconnected, and that the deadline
-// of one response does not affect a later response on the connection.
+// for one response does not affect a later response on the same connection.
 func TestWriteDeadline(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -385,7 +385,7 @@ func TestWriteDeadline(t *testing.T) {
 	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 30*time.Second {
 		t.Errorf("a stalled write ended with %v after %v", err, elapsed)
 	}
-	// A deadline that the caller has set must not change.
+	// A deadline set by the caller must not change.
 	if err := server.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -397,8 +397,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// TestWriteToSlowReader checks that a large response is written completely to a client that reads
-// slowly but steadily, even if writing takes longer than the timeout of one write.
+// TestWriteToSlowReader checks that a client that reads slowly but steadily gets a large response
+// completely. Writing takes longer than the timeout of one write.
 func TestWriteToSlowReader(t *testing.T) {
 	fastset.LeaveOut(t, "a client that reads slowly")
 	t.Parallel()
@@ -435,7 +435,7 @@ func TestWriteToSlowReader(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, client, 1); err != nil {
 		t.Errorf("the answer ends after %v: %v", time.Since(begun), err)
 	}
-	go io.Copy(io.Discard, client) // wrote reports whether all bytes were written
+	go io.Copy(io.Discard, client) // reads the last bytes, so that the write ends
 	if err := <-wrote; err != nil {
 		t.Errorf("write: %v, want no error", err)
 	}
@@ -479,8 +479,8 @@ func TestListenTriesTheNextPorts(t *testing.T) {
 	}
 }
 
-// TestServesHTTP checks that an HTTP server with keep-alive connections works on the listener as it
-// does on a plain net.Listener.
+// TestServesHTTP checks that an HTTP server with keep-alive connections works on the listener as on
+// a plain net.Listener.
 func TestServesHTTP(t *testing.T) {
 	l := open(t, Options{})
 	server := &http.Server{

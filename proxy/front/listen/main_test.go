@@ -16,7 +16,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// waiter counts the calls of ClientGone.
 type waiter struct {
 	called atomic.Int32
 	at     chan time.Time
@@ -30,8 +29,8 @@ func (w *waiter) ClientGone() {
 	}
 }
 
-// noticeLimit is how long the watch may take to detect that a client has disconnected if the
-// machine is busy. If it is idle, detection takes a millisecond.
+// noticeLimit is how long the watch may take to detect a disconnected client on a busy machine. On
+// an idle machine, it takes a millisecond.
 const noticeLimit = 20 * time.Second
 
 func (w *waiter) mustNotice(t *testing.T, since time.Time) {
@@ -52,7 +51,6 @@ func (w *waiter) mustNotBeCalled(t *testing.T) {
 	}
 }
 
-// open returns a listener that is closed when the test ends.
 func open(t testing.TB, o Options) *Listener {
 	t.Helper()
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
@@ -83,7 +81,6 @@ func wrap(t testing.TB, ln net.Listener, o Options) *Listener {
 	return l
 }
 
-// pair returns both ends of a connection that l has accepted.
 func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	t.Helper()
 	dialed, err := net.Dial("tcp", l.Addr().String())
@@ -102,7 +99,7 @@ func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	return server, dialed.(*net.TCPConn)
 }
 
-// tlsPair adds TLS to both ends of a connection, as in a server with a tls.Listener.
+// tlsPair adds TLS to both ends of a connection, as a server with a tls.Listener does.
 func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	var cert Certificate
@@ -129,7 +126,7 @@ func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool
 	return server, client
 }
 
-// writeCertificate writes a self-signed certificate for name and its key, and returns a pool that
+// writeCertificate writes a self-signed certificate for name and its key. It returns a pool that
 // contains the certificate.
 func writeCertificate(t testing.TB, name string, notAfter time.Time) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()

@@ -15,24 +15,26 @@ type waiting struct {
 	conn    *Conn
 	since   int64      // idleState.waiting at the time of the check
 	address netip.Addr // see networkOf
-	known   bool       // whether a request on conn had a valid key
+	known   bool       // whether a request on conn has had a valid key
 }
 
-// leastNeeded sorts connections by need, the least needed first:
+// leastNeeded sorts connections so that the least needed one is first. These go first:
 //
-//   - connections whose client has not sent a valid key before those whose client has
-//   - then connections from the address with the most connections
-//   - then the connection that has waited longest
+//   - connections whose client has not sent a valid key
+//   - among those, connections from the address that has the most connections
+//   - among those, the connection that has waited longest
 //
-// After an address has lost a connection, it counts as having one fewer. Two addresses with the
-// same number of connections therefore lose connections alternately.
+// Once a connection from an address is in the list, the address counts as having one connection
+// fewer. Two addresses that have the same number of connections therefore lose connections
+// alternately.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
 	})
 	type ranked struct {
 		waiting
-		held int // number of connections from the address, not counting those that have waited longer
+		// Number of connections from the address, excluding those that have waited longer.
+		held int
 	}
 	all := make([]ranked, 0, len(conns))
 	var last ranked
@@ -62,7 +64,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// The cost of a check is proportional to the number of connections. One check therefore selects a
+// The cost of a check is proportional to the number of connections. Each check therefore selects a
 // batch of connections to close, and a pause follows a check that selects none.
 const (
 	leastBatch   = 16
@@ -70,11 +72,11 @@ const (
 	nothingFound = 20 * time.Millisecond
 )
 
-// room contains the connections that may be closed to make room for new ones.
+// room contains the connections that may be closed to make room for others.
 type room struct {
 	mu    sync.Mutex
 	next  []waiting // results of the last check, ordered by leastNeeded
-	again int64     // instant.Time before which no check runs
+	again int64     // instant.Time before which no further check runs
 }
 
 // evict closes the least needed waiting connection. It returns false if no connection may be
@@ -86,7 +88,7 @@ func (l *Listener) evict() bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	for looked := false; ; {
-		// All connections that the last check found may have been used since.
+		// All connections found by the last check may have been used since.
 		if len(l.room.next) == 0 {
 			if looked {
 				return false
@@ -102,18 +104,18 @@ func (l *Listener) evict() bool {
 			continue // a request has started since the check
 		}
 		l.evicted.Add(1)
-		_ = c.closeNow() // the connection ends even if this returns an error
+		_ = c.closeNow() // even if this fails, the connection ends
 		return true
 	}
 }
 
-// lookForRoom selects the connections that may be closed. The caller must hold room.mu.
+// lookForRoom selects connections that may be closed. The caller must hold room.mu.
 func (l *Listener) lookForRoom() {
 	now := int64(instant.Now())
 	if now < l.room.again {
 		return
 	}
-	l.mu.Lock() // protects the addresses as well
+	l.mu.Lock() // also protects the addresses
 	count := len(l.conns)
 	idle := make([]waiting, 0, count)
 	known := 0
@@ -137,10 +139,10 @@ func (l *Listener) lookForRoom() {
 	}
 }
 
-// mayGo returns the connections that may be closed: those that started to wait before spared. If it
-// finds none, it looks for addresses with more than half of the allowed connections (crowds), and
-// returns their connections whose client has not sent a valid key. Otherwise an address could
-// occupy all connections by renewing them.
+// mayGo returns the connections that started to wait before spared, which may be closed. If there
+// are none, it looks for addresses that have more than half of the allowed connections (crowds),
+// and returns those of their connections whose client has not sent a valid key. Otherwise, an
+// address could occupy all connections by replacing them repeatedly.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -150,8 +152,8 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 }
 
 // keepHalf truncates a list sorted by leastNeeded, so that clients that have sent a valid key keep
-// up to half of the allowed connections (most). Clients without a valid key cannot displace them.
-// known is the number of connections whose client has sent a valid key.
+// up to half of the allowed connections (most). Clients without a valid key then cannot displace
+// them. known is the number of connections whose client has sent a valid key.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {
@@ -165,8 +167,8 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 	return slices.Clone(conns)
 }
 
-// networkOf returns the address under which a connection is counted. For IPv6 it is the /64 prefix,
-// because one host may own all of it. A peer of a Unix socket has no address.
+// networkOf returns the address under which a connection is counted. For IPv6, it is the /64
+// prefix, because one host may own all addresses in it. A peer of a Unix socket has no address.
 func networkOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

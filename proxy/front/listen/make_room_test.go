@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLeastNeeded checks the order: first connections without a key, then connections from the
-// address with the most connections, then the connection that has waited longest.
+// TestLeastNeeded checks the order: connections without a key first, then connections from the
+// address that has the most connections, then the connection that has waited longest.
 func TestLeastNeeded(t *testing.T) {
 	many, few, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	conns := []waiting{
@@ -31,8 +31,8 @@ func TestLeastNeeded(t *testing.T) {
 	for _, c := range conns {
 		got += fmt.Sprint(c.since, " ")
 	}
-	// The address many has three connections and loses one. Then each address has two, and a
-	// connection of few has waited longest.
+	// The address many has three connections, and one of them comes first. Now many and few have
+	// two each, and a connection from few has waited longest.
 	if want := "7 2 8 5 9 3 1 4 "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -55,8 +55,8 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
-// TestMakeRoom_LooksAgain checks that a new connection is accepted even if all connections that the
-// last check found have since been used. A second check must find room.
+// TestMakeRoom_LooksAgain checks that a new connection is accepted even if all connections found by
+// the last check have been used since. A second check must find room.
 func TestMakeRoom_LooksAgain(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true})
 	var conns []*Conn
@@ -84,9 +84,8 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
-// TestMayGo checks that connections that have waited long enough may be closed. If no connection
-// has, connections without a key may be closed if their address has more than half of all
-// connections.
+// TestMayGo checks that connections that have waited long enough may be closed. If there are none,
+// connections without a key may be closed if their address has more than half of all connections.
 func TestMayGo(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }
@@ -110,7 +109,8 @@ func TestMayGo(t *testing.T) {
 	}
 }
 
-// TestMakeRoom_Crowd checks that one address cannot occupy all connections by renewing them.
+// TestMakeRoom_Crowd checks that one address cannot occupy all connections by replacing them
+// repeatedly.
 func TestMakeRoom_Crowd(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	oldest, _ := pair(t, l)
@@ -127,7 +127,7 @@ func TestMakeRoom_Crowd(t *testing.T) {
 // client has sent a valid key, or if a request is in flight.
 func TestMakeRoom_Spares(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
-	for range 4 { // from one address, but from clients with a valid key
+	for range 4 { // all from one address, but from clients with a valid key
 		c, _ := pair(t, l)
 		c.ShowedKey()
 	}
@@ -190,7 +190,6 @@ func TestMaxPerAddress(t *testing.T) {
 	}
 }
 
-// rejected connects to l and expects a 503.
 func rejected(t *testing.T, l *Listener) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())

@@ -11,21 +11,21 @@ import (
 )
 
 // hungUp reports whether the client has closed its side or the connection has failed. It does not
-// consume bytes, and cannot see a FIN that follows unread bytes.
+// consume any bytes, and cannot detect a FIN behind unread bytes.
 func hungUp(c sock) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
 	}
 	gone := false
-	_ = raw.Control(func(fd uintptr) { // Control fails only on a closed connection
+	_ = raw.Control(func(fd uintptr) { // Control fails only if the connection is closed
 		var b [1]byte
 		n, err := socket.Peek(fd, b[:])
 		switch {
 		case err == nil:
 			gone = n == 0
 		case !errors.Is(err, syscall.EAGAIN):
-			gone = true // the connection was reset, has timed out, or its host is unreachable
+			gone = true // the connection was reset or timed out, or its host is unreachable
 		}
 	})
 	return gone
@@ -37,7 +37,7 @@ func hasUnread(c sock) bool {
 		return false
 	}
 	n := 0
-	_ = raw.Control(func(fd uintptr) { // Control fails only on a closed connection
+	_ = raw.Control(func(fd uintptr) { // Control fails only if the connection is closed
 		var b [1]byte
 		n, _ = socket.Peek(fd, b[:])
 	})

@@ -2,7 +2,6 @@ package listen
 
 import "golang.org/x/sys/unix"
 
-// peeked reports whether the socket has bytes to read.
 func peeked(c *Conn, in []byte) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -16,19 +16,18 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// A proxy that forwards bytes may send a header with the address of its client before the first
-// byte. The header has the format of version 1 (text) or 2 (binary) of the PROXY protocol (HAProxy,
-// doc/proxy-protocol.txt). It is accepted only from listed peers, because the edge trusts the
-// address in it. If no peers are listed, none of this code runs.
+// A TCP proxy may send a header with its client's address before the first byte. The header has the
+// format of version 1 (text) or version 2 (binary) of the PROXY protocol (HAProxy,
+// doc/proxy-protocol.txt). The edge trusts the address in the header, so it accepts headers only
+// from listed peers. If no peers are listed, the edge does not parse headers.
 
-// proxied contains the peers that must send the header, and counts the connections that were closed
-// because of the header.
+// proxied stores which peers must send the header, and counts the connections that were closed
+// because of it.
 type proxied struct {
-	peers                      atomic.Pointer[proxies] // nil: no peer is listed
+	peers                      atomic.Pointer[proxies] // nil if no peers are listed
 	missing, unlisted, invalid atomic.Uint64
 }
 
-// proxies are the peers that must send the header.
 type proxies struct {
 	networks []netip.Prefix
 	atSocket bool
@@ -41,10 +40,10 @@ type ProxyHeaders struct {
 	Invalid  uint64 // a listed peer sent a malformed header
 }
 
-// SetProxies sets the networks whose peers must send the header. atSocket makes peers of a Unix
-// socket send it as well. SetProxies applies to later connections. The listener closes a connection
-// if a listed peer does not send the header, or if a peer that is not listed sends it. If no peer
-// is listed, headers are not parsed.
+// SetProxies sets the networks whose peers must send the header. If atSocket is true, peers of a
+// Unix socket must also send it. SetProxies applies to connections accepted later. The listener
+// closes a connection if a listed peer does not send the header, or if a peer that is not listed
+// sends it. If no peer is listed, headers are not parsed.
 func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	if len(networks) == 0 && !atSocket {
 		l.proxied.peers.Store(nil)
@@ -59,9 +58,9 @@ func (l *Listener) ProxyHeaders() ProxyHeaders {
 	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
 }
 
-// OwnHeader returns the header that this process must send first if it connects to its own
+// OwnHeader returns the header that this process must send first when it connects to its own
 // listener, or nil if no header is needed. from is the local address of the connection. The header
-// does not name a client (LOCAL).
+// names no client (LOCAL).
 func (l *Listener) OwnHeader(from net.Addr) []byte {
 	if h := l.expects(from); h == nil || !h.listed {
 		return nil
@@ -69,7 +68,8 @@ func (l *Listener) OwnHeader(from net.Addr) []byte {
 	return []byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00")
 }
 
-// expects returns a proxyHeader if the connection may start with a header, otherwise nil.
+// expects returns a proxyHeader if the connection may start with a header. Otherwise, it returns
+// nil.
 func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	peers := l.proxied.peers.Load()
 	if peers == nil {
@@ -87,7 +87,7 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 type proxyHeader struct {
 	listed bool // whether the peer must send the header
 	read   bool
-	bytes  []byte // the bytes read so far; later the bytes that followed the header
+	bytes  []byte // bytes read so far; later, only the bytes after the header
 }
 
 // RemoteAddr returns the address of the client. If the client is behind a proxy, the address comes
@@ -102,6 +102,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 // FromProxy reports whether the peer is a proxy listed in SetProxies.
 func (c *Conn) FromProxy() bool { return c.listed }
 
+// readBehindHeader is Read for a connection whose header has not been read completely.
 func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	h := c.header
 	for !h.read {
@@ -123,8 +124,8 @@ func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	return n, nil
 }
 
-// readHeader reads once, and parses the header if it is complete. An error closes the connection
-// without a response, because the peer does not use the configured protocol.
+// readHeader reads once, and parses the header once it is complete. If the peer violates the
+// protocol, readHeader returns an error, and the connection closes without a response.
 func (c *Conn) readHeader(h *proxyHeader) error {
 	var piece [512]byte
 	n, err := c.read(piece[:])
@@ -154,7 +155,7 @@ func (c *Conn) readHeader(h *proxyHeader) error {
 		return refuse(&count.invalid)
 	}
 	h.bytes, h.read = h.bytes[length:], true
-	if client == nil { // the proxy opened the connection for itself
+	if client == nil { // the proxy connected on its own behalf
 		return nil
 	}
 	c.behind = client
@@ -166,8 +167,8 @@ func refuse(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// comesFrom counts the connection for the client's address instead of the proxy's. It returns an
-// error if that address has reached its maximum.
+// comesFrom makes the connection count for the client's address rather than the proxy's. It returns
+// an error if that address has reached its maximum.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -197,7 +198,7 @@ func (l *Listener) leaves(address netip.Addr) {
 	}
 }
 
-// These are the first bytes of the header in each version, and its maximum length. The maximum for
+// These are the first bytes of the header and its maximum length, for each version. The maximum for
 // version 2 leaves ample room for addresses and extensions.
 const (
 	headerV1, mostV1 = "PROXY ", 107
@@ -205,7 +206,7 @@ const (
 	fixedV2          = 16
 )
 
-// These are results of headerLength that are not lengths.
+// These results of headerLength are not lengths.
 const (
 	headerPart    = 0  // more bytes are needed
 	headerNone    = -1 // the bytes are not a header
@@ -247,8 +248,8 @@ func headerLength(b []byte) (length int, found bool) {
 
 var errHeader = errors.New("a header of the PROXY protocol that cannot be read")
 
-// parseHeader returns the client that a complete header names. It returns nil if the proxy opened
-// the connection for itself or does not know its client.
+// parseHeader returns the client named by a complete header. It returns nil if the proxy connected
+// on its own behalf or does not know its client.
 func (l *Listener) parseHeader(header []byte) (client *net.TCPAddr, err error) {
 	err = errHeader
 	func() {

@@ -14,7 +14,7 @@ import (
 
 const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// v2 returns a header of version 2 with the given command, protocol and body.
+// v2 returns a version 2 header with the given command, protocol and body.
 func v2(command, protocol byte, body string) string {
 	return headerV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
 }
@@ -24,8 +24,8 @@ const (
 	tcp6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x1f\x90\x0f\xa0"
 )
 
-// TestProxyHeader checks how the edge handles different first bytes of a connection. It must either
-// read the request and know the client's address, or close the connection and count it.
+// TestProxyHeader checks how the edge handles various first bytes of a connection. It must either
+// serve the request with the right client address, or close the connection and count it.
 func TestProxyHeader(t *testing.T) {
 	const missing, unlisted, invalid = "missing", "unlisted", "invalid"
 	listed, other := []string{"127.0.0.0/8"}, []string{"192.0.2.0/24"}
@@ -33,7 +33,7 @@ func TestProxyHeader(t *testing.T) {
 		name    string
 		peers   []string
 		send    string
-		client  string // "": the peer's address
+		client  string // expected client address; if empty, the peer's address
 		refused string
 	}{
 		{"nothing is listed", nil, request, "", ""},
@@ -109,7 +109,7 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// TestProxyHeader_PerAddress checks that MaxPerAddress applies to the clients behind a proxy.
+// TestProxyHeader_PerAddress checks that MaxPerAddress applies to clients behind a proxy.
 func TestProxyHeader_PerAddress(t *testing.T) {
 	l := open(t, Options{MaxPerAddress: 1})
 	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)
@@ -155,8 +155,8 @@ func TestProxyHeader_TLS(t *testing.T) {
 	}
 }
 
-// FuzzProxyHeader checks that the result of parsing a header agrees with go-proxyproto, and that no
-// byte after the header is consumed.
+// FuzzProxyHeader checks that parsing a header has the same result as in go-proxyproto, and
+// consumes no bytes after the header.
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 10.1.2.3 127.0.0.1 8080 4000\r\n", "PROXY UNKNOWN\r\n", v2(0x21, 0x11, tcp4), v2(0x20, 0, ""), v2(0x21, 0x21, tcp6), request} {
 		f.Add([]byte(s))

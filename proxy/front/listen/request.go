@@ -14,8 +14,8 @@ func SetIdle(c net.Conn) {
 	}
 }
 
-// SetActive records that the server starts to serve a request on c. It must be called once for each
-// request, after its first byte has arrived.
+// SetActive records that the server is starting to serve a request on c. It must be called once per
+// request, after the first byte of the request has arrived.
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.asked = true
@@ -26,24 +26,24 @@ func SetActive(c net.Conn) {
 	}
 }
 
-// RequestReceived records that the request headers are complete. The listener does not evict c
-// until the response is written.
+// RequestReceived records that the request headers are complete. From then on, the listener does
+// not evict c until the response has been written.
 func RequestReceived(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.idle.complete()
 	}
 }
 
-// ShowedKey records that the client has sent a valid key. Connections whose client has not are
-// evicted first.
+// ShowedKey records that the client has sent a valid key. Connections whose client has not sent one
+// are evicted first.
 func (c *Conn) ShowedKey() {
 	if !c.known.Load() {
 		c.known.Store(true)
 	}
 }
 
-// FramingError returns the framing error in the current request on c, or nil. If the request
-// arrived in one read, the server may already have parsed it.
+// FramingError returns the framing error in the current request on c, or nil. The server may
+// already have parsed the request if it arrived in a single read.
 func FramingError(c net.Conn) error {
 	if l := framingOf(c); l != nil && l.current() {
 		return l.err
@@ -51,15 +51,16 @@ func FramingError(c net.Conn) error {
 	return nil
 }
 
-// PlainHead reports whether the head of the request that is being served on c has no line that
-// fasthttp may read differently from another parser.
+// PlainHead reports whether the headers of the request being served on c have no line that fasthttp
+// might interpret differently from another parser.
 func PlainHead(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.current() && l.headComplete && !l.oddHead
 }
 
-// BodyFramingError is FramingError for a request whose body was read to its end. It also returns
-// ErrFraming if the body is incomplete, because a closed connection does not end a chunked body.
+// BodyFramingError is FramingError for a request whose body has been read to its end. It also
+// returns ErrFraming if the body is incomplete, because closing a connection does not end a chunked
+// body.
 func BodyFramingError(c net.Conn) error {
 	l := framingOf(c)
 	switch {
@@ -73,24 +74,24 @@ func BodyFramingError(c net.Conn) error {
 	return nil
 }
 
-// RequestComplete reports whether the current request on c, including its body, has been read.
-// Reading its body then does not block.
+// RequestComplete reports whether the current request on c has been received completely, including
+// its body. Reading its body then does not block.
 func RequestComplete(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.requestComplete()
 }
 
-// RequestTruncated reports whether the client has closed its side before the end of the current
-// request on c. It returns false if the request is malformed. The result can be true only after a
-// read has reported the end of the connection.
+// RequestTruncated reports whether the client closed its side before the end of the current request
+// on c. It returns false if the request is malformed. The result can be true only once a read has
+// reported the end of the connection.
 func RequestTruncated(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.truncated()
 }
 
-// RequestPath returns the path of the current request on c as far as it was read, and whether the
-// headers are complete. fasthttp does not provide the path if the headers are too large or the body
-// never starts. The bytes are valid until the next request.
+// RequestPath returns the path of the current request on c as far as it has been read, and whether
+// the headers are complete. fasthttp does not provide the path if the headers are too large or the
+// body never starts. The bytes are valid until the next request.
 func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	if l := framingOf(c); l != nil {
 		return l.requestPath(), l.headComplete && l.current()
@@ -98,8 +99,8 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// Upgraded records that c no longer carries HTTP, so its framing is no longer checked. Bytes of the
-// new protocol may have arrived with the request.
+// Upgraded records that c no longer carries HTTP, so its framing is not checked any more. Bytes of
+// the new protocol may have arrived with the request.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
 		l.state, l.err = stateOff, nil

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSenderOf checks that each connection caches its last key, with and without TLS, and that a
-// connection of another type caches no key.
+// TestSenderOf checks that each connection caches its last key, with and without TLS, and that
+// connections of other types cache no key.
 func TestSenderOf(t *testing.T) {
 	ln := open(t, Options{})
 	one, _ := pair(t, ln)

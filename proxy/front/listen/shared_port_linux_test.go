@@ -32,8 +32,7 @@ func TestOthersOn(t *testing.T) {
 	}
 }
 
-// TestOtherListeners checks that a second socket on the address is counted, and that it no longer
-// counts after it was closed.
+// TestOtherListeners checks that a second socket on the address counts until it is closed.
 func TestOtherListeners(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		first, err := Listen(addr, PortOptions{ReusePort: true})

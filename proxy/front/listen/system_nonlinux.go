@@ -4,12 +4,12 @@ package listen
 
 import "net"
 
-// The functions below replace the implementations for Linux.
+// The functions below replace the Linux implementations.
 
 // dropSYN does nothing, because these systems do not have this filter.
 func dropSYN(uintptr) {}
 
-// acceptQueue returns 0, because the length of the queue is unknown.
+// acceptQueue returns 0, because the length of the queue is unknown on these systems.
 func acceptQueue(uintptr) int { return 0 }
 
 // limitSendBuffer does nothing, because these systems do not have TCP_NOTSENT_LOWAT.

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 )
 
-// The functions below replace the implementations for Unix systems.
+// The functions below replace the Unix implementations.
 
-// disconnectWatch does nothing, because these systems cannot peek at a socket. The edge detects
-// that a client has disconnected when a write fails.
+// disconnectWatch does nothing, because these systems cannot peek at a socket. The edge detects a
+// disconnected client only when a write fails.
 type disconnectWatch struct{}
 
 func newDisconnectWatch(*Listener) (*disconnectWatch, error) { return &disconnectWatch{}, nil }

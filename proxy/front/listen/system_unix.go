@@ -24,8 +24,8 @@ func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-// limitMode makes bind create a Unix socket with at most the given permissions, so that no other
-// user can connect before the final permissions are set. Only Linux supports this.
+// limitMode limits the permissions that a Unix socket has when bind creates it, so that no other
+// user can connect before the final permissions are set. This works only on Linux.
 func limitMode(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
 
 // lockFolder prevents other edges from opening or removing Unix sockets in a folder until unlock is

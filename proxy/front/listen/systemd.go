@@ -11,16 +11,16 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Sockets are the listeners that a service manager has opened for this process (sd_listen_fds(3));
-// nil: not opened. The manager keeps the sockets open after this process has ended, so later
-// clients wait for the next process.
+// Sockets contains the listeners that a service manager has opened for this process
+// (sd_listen_fds(3)). A listener that was not opened is nil. The manager keeps the sockets open
+// after this process exits, so that clients wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
-// InheritSockets returns the sockets of the service manager and removes their description from the
-// environment. A socket named "admin" (FileDescriptorName=) is the admin listener. Of the other
+// InheritSockets returns the service manager's sockets, and removes their description from the
+// environment. A socket named "admin" (FileDescriptorName=) is the admin listener. Of the remaining
 // sockets, the first is the public listener and the second is the admin listener. InheritSockets
-// returns an error if the manager has opened more sockets, or if a socket is neither a TCP nor a
-// Unix stream socket.
+// returns an error if there are more sockets, or if a socket is neither a TCP nor a Unix stream
+// socket.
 func InheritSockets() (Sockets, error) {
 	var s Sockets
 	for _, f := range activation.Files(true) {
@@ -58,14 +58,15 @@ func inherit(f *os.File, slot *net.Listener) error {
 }
 
 // The functions below send messages to the service manager (sd_notify(3)). If no manager listens
-// ($NOTIFY_SOCKET is unset), they do nothing. Errors are ignored, because the manager reports
-// missing messages.
+// ($NOTIFY_SOCKET is unset), they do nothing. They ignore errors, because the manager itself
+// detects missing messages.
 
-// NotifyReady reports that the process is ready, after its start or after a reload. status is one
-// line of text for `systemctl status`.
+// NotifyReady reports that the process is ready, after a start or a reload. status is one line of
+// text for `systemctl status`.
 func NotifyReady(status string) { notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// NotifyReloading reports that a reload has started. NotifyReady reports that the reload has ended.
+// NotifyReloading reports that a reload has started. The end of the reload is reported with
+// NotifyReady.
 func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
 
 // NotifyStopping reports that the process is draining.
@@ -76,8 +77,8 @@ func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=), or 0
-// if no watchdog is configured.
+// WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=). If no
+// watchdog is configured, it returns 0.
 func WatchdogInterval() time.Duration {
 	d, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

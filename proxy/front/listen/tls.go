@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// TLS returns a listener that accepts the connections of l and adds TLS. Each handshake runs on the
-// goroutine of its connection.
+// TLS returns a listener that accepts connections from l and adds TLS to them. Each handshake runs
+// on the goroutine of its connection.
 func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
 
 type tlsListener struct {
@@ -37,8 +37,8 @@ type tlsConn struct {
 	peerKnown     bool
 }
 
-// SenderOf returns the Sender for requests on c. Only the goroutine that serves c may call it and
-// use the result.
+// SenderOf returns the Sender of the requests on c. Only the goroutine that serves c may call it
+// and use the result.
 func SenderOf(c net.Conn) (s auth.Sender) {
 	s.Peer = PeerOf(c)
 	if ours := ConnOf(c); ours != nil {
@@ -47,9 +47,9 @@ func SenderOf(c net.Conn) (s auth.Sender) {
 	return s
 }
 
-// PeerOf returns the identity in the client's TLS certificate on c, or nil. A connection of another
-// type may implement CertificatePeer to return this identity. Only the goroutine that serves c may
-// call PeerOf.
+// PeerOf returns the identity from the client's TLS certificate on c, or nil. A connection of
+// another type may provide this identity by implementing CertificatePeer. Only the goroutine that
+// serves c may call PeerOf.
 func PeerOf(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
 	case *tlsConn:
@@ -79,12 +79,12 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes are the first bytes of plain HTTP requests, truncated to the length of a TLS
-// record header.
+// methodPrefixes are the first bytes of plain HTTP requests, truncated to the size of a TLS record
+// header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
-// answerPlainHTTP responds to a plain HTTP request. If it did not, the client would only see a
-// closed connection.
+// answerPlainHTTP responds to a plain HTTP request. Otherwise, the client would only see that the
+// connection closes.
 func (c *tlsConn) answerPlainHTTP(err error) bool {
 	var first tls.RecordHeaderError
 	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {

@@ -17,12 +17,13 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// unixListener listens on a Unix socket. Its Addr has the format of the configuration.
+// unixListener listens on a Unix socket. Its Addr has the format used in the configuration.
 type unixListener struct {
 	*net.UnixListener
-	file   string
-	bound  string      // path at which the socket was created; differs from file until TakePath
-	own    fs.FileInfo // nil: the socket belongs to a service manager and is not removed
+	file string
+	// Path at which the socket was created; differs from file until TakePath is called.
+	bound  string
+	own    fs.FileInfo // nil if the socket belongs to a service manager and must not be removed
 	remove sync.Once
 }
 
@@ -39,7 +40,7 @@ func (l *unixListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// removeFile removes the socket from the file system, unless another socket has replaced it.
+// removeFile removes the socket from the file system if no other socket has replaced it.
 func (l *unixListener) removeFile() {
 	l.remove.Do(func() {
 		if l.own == nil {
@@ -53,9 +54,9 @@ func (l *unixListener) removeFile() {
 }
 
 // listenUnix opens a Unix socket. If the path contains a stale socket, on which no process listens,
-// listenUnix replaces it. If a process listens on the existing socket, takeOver must be true: the
-// new socket gets a temporary path, and TakePath later replaces the old socket. If the path
-// contains any other file, listenUnix returns an error.
+// listenUnix replaces that socket. If a process listens on the existing socket, takeOver must be
+// true. The new socket then gets a temporary path, and TakePath later replaces the old socket. If
+// the path contains any other file, listenUnix returns an error.
 func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	file, mode, err := unixsocket.Listen(address)
 	if err != nil {
@@ -94,9 +95,10 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 }
 
 // TakePath moves the socket of ln to its path if another process listens there. That process keeps
-// its accepted and queued connections, and ln gets the later connections. A process listens at the
-// path at every moment. If ln is any other listener, TakePath does nothing. It must be called after
-// the start has succeeded, because a failed start must not take clients from the other process.
+// its accepted and queued connections, and ln gets all later connections. At every moment, a
+// process is listening at the path. For any other listener, TakePath does nothing. It must be
+// called only after a successful start, because a failed start must not take clients from the other
+// process.
 func TakePath(ln net.Listener) error {
 	l, ok := ln.(*unixListener)
 	if !ok || l.bound == l.file {

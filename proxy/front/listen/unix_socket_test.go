@@ -55,7 +55,7 @@ func TestUnixSocket_Mode(t *testing.T) {
 }
 
 // TestUnixSocket_AtThePath checks that a socket is replaced if no process listens on it. A socket
-// on which a process listens, or any other file, must not be replaced.
+// on which a process listens must not be replaced, and neither must any other file.
 func TestUnixSocket_AtThePath(t *testing.T) {
 	file, address := socketIn(t)
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})
@@ -92,7 +92,7 @@ func TestUnixSocket_AtThePath(t *testing.T) {
 	}
 }
 
-// send sends a line, which answerAll answers.
+// send sends a line, to which answerAll will respond.
 func send(t *testing.T, c net.Conn) {
 	t.Helper()
 	if _, err := io.WriteString(c, "word\n"); err != nil {
@@ -109,7 +109,7 @@ func wantAnswer(t *testing.T, c net.Conn) {
 }
 
 // TestUnixSocket_TakeOver checks that a second process takes over the path. The first process must
-// serve its accepted and queued connections, and must not remove the second process's socket.
+// serve its accepted and queued connections, and must not remove the socket of the second process.
 func TestUnixSocket_TakeOver(t *testing.T) {
 	file, address := socketIn(t)
 	first := wrap(t, openUnix(t, address, PortOptions{}), Options{})
@@ -119,7 +119,8 @@ func TestUnixSocket_TakeOver(t *testing.T) {
 	}
 	defer early.Close()
 	send(t, early)
-	_ = openUnix(t, address, PortOptions{ReusePort: true}).Close() // a start that fails does not affect the first process
+	// A failed start does not affect the first process.
+	_ = openUnix(t, address, PortOptions{ReusePort: true}).Close()
 	if c, err := net.Dial("unix", file); err != nil {
 		t.Fatalf("the first lost its path: %v", err)
 	} else {
@@ -191,8 +192,8 @@ func unixPair(t *testing.T, l *Listener) (server *Conn, client net.Conn) {
 	return accepted.(*Conn), client
 }
 
-// TestUnixSocket_PerAddress checks that the maximum for one address does not apply to the peers of
-// a Unix socket, which have no address.
+// TestUnixSocket_PerAddress checks that the maximum per address does not apply to peers of a Unix
+// socket, because they have no address.
 func TestUnixSocket_PerAddress(t *testing.T) {
 	_, address := socketIn(t)
 	l := wrap(t, openUnix(t, address, PortOptions{}), Options{MaxPerAddress: 1})
@@ -204,8 +205,8 @@ func TestUnixSocket_PerAddress(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_ProxyHeader checks that a peer may send a PROXY protocol header only if unix is
-// listed.
+// TestUnixSocket_ProxyHeader checks that a peer of a Unix socket may send a PROXY protocol header
+// only if unix is listed.
 func TestUnixSocket_ProxyHeader(t *testing.T) {
 	for _, listed := range []bool{true, false} {
 		_, address := socketIn(t)
@@ -239,8 +240,7 @@ func TestUnixSocket_ClientGone(t *testing.T) {
 	waitFor(t, server.Gone)
 }
 
-// TestInherit_UnixSocket checks that a service manager's Unix socket is used, and stays at its
-// path.
+// TestInherit_UnixSocket checks that a service manager's Unix socket is used and stays at its path.
 func TestInherit_UnixSocket(t *testing.T) {
 	file, address := socketIn(t)
 	manager, err := net.ListenUnix("unix", &net.UnixAddr{Name: file, Net: "unix"})

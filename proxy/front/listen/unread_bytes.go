@@ -12,7 +12,7 @@ type unreadBytes struct {
 
 var errNothingBuffered = errors.New("nothing is buffered")
 
-// collect drains the buffered reader of the connection. Meanwhile, read serves the reads of that
+// collect drains the connection's buffered reader. While it runs, read serves the reads of that
 // reader.
 func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = true
@@ -29,7 +29,7 @@ func (u *unreadBytes) collect(from io.Reader) {
 
 func (u *unreadBytes) any() bool { return u.collecting || len(u.bytes) > 0 }
 
-// read returns bytes that were put back. Their framing has already been checked.
+// read returns the bytes that were put back. Their framing has already been checked.
 func (u *unreadBytes) read(p []byte) (int, error) {
 	if u.collecting {
 		return 0, errNothingBuffered

@@ -1,15 +1,15 @@
-// Package plaintext makes untrusted text safe to print. All pages for terminals, commands and the
-// load tester use this package to print text from engines, result files and other edges.
+// Package plaintext makes untrusted text safe to print. All pages for terminals, all commands and
+// the load tester use this package to print text from engines, result files and other edges.
 //
 // # Design
 //
-// A terminal interprets some characters as commands: it moves the cursor, sets its title, sends
-// input as if the user had typed it, or reorders text. An attacker need not control an engine,
-// because users also exchange result files. Text is therefore cleaned where it is written rather
-// than where it is read. This also covers fields that are added later. Control characters (C0, DEL,
-// C1), format characters (bidirectional marks, zero-width characters) and invalid UTF-8 are each
-// replaced by a question mark. Letters of any script are unchanged. In JSON, these characters are
-// escaped, so that values do not change.
+// A terminal interprets some characters as commands, which can move the cursor, set the title, send
+// input as if the user had typed it, or reorder text. An attacker does not even need to control an
+// engine, because users also exchange result files. Text is therefore cleaned where it is written,
+// not where it is read. Fields that are added later are then covered as well. Control characters
+// (C0, DEL, C1), format characters (bidirectional marks, zero-width characters) and invalid UTF-8
+// are each replaced by a question mark. Letters of any script are unchanged. In JSON, these
+// characters are escaped instead, so that values do not change.
 package plaintext
 
 import (
@@ -23,7 +23,7 @@ import (
 // Line cleans a text that must fit on a single line. Unlike Text, it replaces line breaks and tabs.
 func Line(s string) string { return clean(s, "") }
 
-// Text cleans a text that may have more than one line. It keeps line breaks and tabs.
+// Text cleans a text that may have multiple lines. It does not replace line breaks and tabs.
 func Text(s string) string { return clean(s, "\n\t") }
 
 func clean(s, but string) string {
@@ -32,7 +32,7 @@ func clean(s, but string) string {
 			return '?'
 		}
 		return r
-	}, s) // the conversion replaces invalid bytes with utf8.RuneError
+	}, s) // converting to a string replaces invalid bytes with utf8.RuneError
 }
 
 // drives reports whether r may make a terminal do something other than display it.
@@ -40,7 +40,7 @@ func drives(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// JSON escapes the unsafe characters of a valid JSON document. Unsafe characters can occur only in
+// JSON escapes the unsafe characters of a valid JSON document. Such characters can occur only in
 // strings, whose values do not change.
 func JSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))

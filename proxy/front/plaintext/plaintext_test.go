@@ -35,7 +35,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestHarmless checks that no output contains terminal commands, that clean text stays unchanged,
+// TestHarmless checks that no output contains terminal commands, that clean text does not change,
 // and that JSON values stay the same.
 func TestHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// wide contains the characters that occupy two terminal cells: East Asian scripts and pictographs
+// wide lists the characters that occupy two terminal cells: East Asian scripts and pictographs
 // (Unicode's East_Asian_Width W and F).
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
@@ -95,8 +95,8 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Cells returns how many terminal cells a character occupies: 0 for a combining mark, 2 for a wide
-// character, otherwise 1.
+// Cells returns how many terminal cells a character occupies. A combining mark occupies 0 cells, a
+// wide character 2, and any other character 1.
 func Cells(r rune) int {
 	switch {
 	case r < 0x300:
@@ -131,8 +131,8 @@ func Cut(s string, cells int) string {
 	return s
 }
 
-// Pad pads a line with spaces to the given number of cells. If number is true, the spaces are on
-// the left, otherwise on the right. Pad truncates a longer line.
+// Pad pads a line with spaces to the given number of cells. If number is true, it adds the spaces
+// on the left; otherwise, on the right. Pad truncates a longer line.
 func Pad(s string, cells int, number bool) string {
 	s = Cut(s, cells)
 	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
@@ -143,7 +143,7 @@ func Pad(s string, cells int, number bool) string {
 }
 
 // Wrap breaks a text into lines of at most the given number of cells. It breaks lines at spaces, or
-// within a word that is too long, and indents all lines except the first.
+// within a word that is too long. All lines except the first are indented.
 func Wrap(s string, cells int) (lines []string) {
 	cells = max(4, cells)
 	rest, indent := s, ""

@@ -19,7 +19,7 @@ func TestWidth(t *testing.T) {
 		text   string
 		cells  int
 		cut    string
-		padded string // as a number
+		padded string // padded as a number
 	}{
 		{"gpu-a", 5, "gpu-a", "gpu-a"},
 		{"gpu-a", 7, "gpu-a", "  gpu-a"},
@@ -39,8 +39,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestFits checks that cut, padded or wrapped text always fits the width, and that wrapping does
-// not lose words.
+// TestFits checks that truncated, padded or wrapped text always fits the width, and that wrapping
+// loses no words.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Line(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))
