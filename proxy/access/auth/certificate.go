@@ -10,24 +10,24 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// certificates finds the key of a client that presents a certificate instead of a credential.
+// certificates finds the key for a client that presents a certificate instead of a credential.
 type certificates struct {
 	authority *cert.Authority
-	keys      map[string]*Key // by mark of the certificate
+	keys      map[string]*Key // keyed by the certificate's mark
 	number    uint64          // number of this ring, for Peer.Remember
 }
 
 var rings atomic.Uint64
 
-// shown is the result of look for one client and one ring. It is cached.
+// shown is the result of look for one client and one ring. It is cached with the Peer.
 type shown struct {
-	key   *Key // nil: no key names the certificate
+	key   *Key // nil if no key names the certificate
 	err   error
 	until time.Time // when the certificate expires
 }
 
-// newCertificates returns nil if no key names a certificate. authority contains the CA certificates
-// in PEM.
+// newCertificates returns the certificates of a configuration, or nil if no key names a
+// certificate. authority contains the CA certificates in PEM.
 func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
 	c := &certificates{keys: map[string]*Key{}}
 	for i := range keys {
@@ -103,8 +103,8 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	return &shown{key: key, until: until}
 }
 
-// holds implements Ring.Holds for a key that was found by a certificate. Running calls may continue
-// after the certificate has expired.
+// holds implements Ring.Holds for a key that was found by its certificate. A running call may
+// continue after the certificate has expired.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {

@@ -43,8 +43,8 @@ func hosts(names ...string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames = names }
 }
 
-// TestFindPeer checks that a certificate identifies the key that names it, as long as the
-// certificate and the key are valid.
+// TestFindPeer checks that a certificate identifies the key that names it, if both the certificate
+// and the key are valid.
 func TestFindPeer(t *testing.T) {
 	off, now := false, time.Now()
 	switchedOff := named("off", "off.test")
@@ -107,8 +107,8 @@ func TestFindPeer(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKind checks that the format of a name determines its kind, and that a name of
-// another kind with the same text does not match. The kinds must not be confused, because an
+// TestFindPeerByKind checks that the format of a name determines its kind, and that a name of a
+// different kind with the same text does not match. The kinds must not be confused, because an
 // authority that checks DNS names may sign any mail address or URI.
 func TestFindPeerByKind(t *testing.T) {
 	names := map[string]string{"dns": "agent", "uri": "urn:agent", "mail": "agent@house", "ip": "10.1.2.3", "ip6": "2001:DB8:0::1"}
@@ -156,8 +156,8 @@ func TestFindPeerByKind(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKeyPair checks that the hash of a public key is the one that openssl computes, and
-// that a renewal does not change it.
+// TestFindPeerByKeyPair checks that the hash of a public key equals the hash computed by openssl,
+// and that a renewal does not change it.
 func TestFindPeerByKeyPair(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	c := a.Client(t, hosts("agent.test"))
@@ -176,8 +176,8 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	}
 }
 
-// TestCertificatesEnd checks which running calls and open connections a reload ends when it removes
-// their certificate or key.
+// TestCertificatesEnd checks which running calls and open connections end if a reload removes their
+// certificate or key.
 func TestCertificatesEnd(t *testing.T) {
 	now, off := time.Now(), false
 	key := named("agent", "agent.test")
@@ -193,7 +193,7 @@ func TestCertificatesEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ring  *Ring
-		goes  bool // whether the running call continues
+		goes  bool // whether the running call may continue
 		known bool // whether the next call on the connection is admitted
 	}{
 		{"the same", trusting(t, a.PEM, key), true, true},
@@ -218,7 +218,7 @@ func TestCertificatesEnd(t *testing.T) {
 	}
 }
 
-// TestNewRingCertificates checks that ambiguous or unverifiable certificates are refused.
+// TestNewRingCertificates checks that ambiguous or unverifiable certificates are rejected.
 func TestNewRingCertificates(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	for want, o := range map[string]struct {

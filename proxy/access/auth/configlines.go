@@ -13,7 +13,7 @@ import (
 
 // LineError reports a value that would be invalid in the configuration.
 type LineError struct {
-	Value   string // "name", "models", "operations", "expires" or "limits"
+	Value   string // one of "name", "models", "operations", "expires" and "limits"
 	Message string
 }
 
@@ -43,7 +43,7 @@ func ConfigLines(
 	for _, p := range problems {
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {
-		case strings.HasPrefix(member, "expires") && p.Warning: // the warning is that the key has already expired
+		case strings.HasPrefix(member, "expires") && p.Warning: // the key has already expired
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
 		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
@@ -58,11 +58,11 @@ func ConfigLines(
 	return lines, nil
 }
 
-// plainScalar matches text that YAML reads as a string even without quotes. It also matches YAML
+// plainScalar matches text that YAML reads as a string without quotes. It also matches YAML
 // keywords such as null, which scalar excludes.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
-// scalar quotes text if YAML would not read it as the same string without quotes.
+// scalar quotes text unless YAML reads it as the same string without quotes.
 func scalar(text string) string {
 	switch word := strings.ToLower(text); {
 	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):

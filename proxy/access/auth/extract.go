@@ -9,18 +9,18 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Request is the input of Extract. Its bytes are borrowed.
+// Request contains the arguments of Extract. Its bytes are borrowed.
 type Request struct {
 	Authorization Header
-	APIKey        Header   // x-api-key
-	Query         []byte   // the query string as it was sent, without the question mark
-	Last          *LastKey // the connection's last key; nil: nothing is remembered
+	APIKey        Header   // the x-api-key header
+	Query         []byte   // the query string as sent, without the question mark
+	Last          *LastKey // the connection's last key; nil if keys are not cached
 }
 
-// Header is a header of a request.
+// Header is a request header.
 type Header struct {
 	first []byte
-	times int // how often the header occurs
+	times int // number of occurrences of the header
 }
 
 // Add adds an occurrence of the header.
@@ -31,13 +31,13 @@ func (h *Header) Add(value []byte) {
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
-// outlive them. Only the LastKey of its connection stores it.
+// outlive them. Only its connection's LastKey may store it.
 type Credential struct {
 	key   []byte
-	value []byte // value of the header; unset if again is true
+	value []byte // header value; not set if again is true
 	in    header
-	again bool // whether the key is the cached key of the connection
-	last  *LastKey
+	again bool     // whether the key is the connection's cached key
+	last  *LastKey // may be nil
 }
 
 // String hides the key from every formatter.
@@ -46,8 +46,8 @@ func (c Credential) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (c Credential) GoString() string { return "redacted" }
 
-// These errors are allocated once, so that a flood of bad credentials does not allocate memory.
-// They are shared and read-only.
+// These errors are allocated only once, so that a flood of bad credentials does not allocate
+// memory. They are shared and read-only.
 var (
 	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	errUnread    = apierr.KeysUnavailable(time.Second)
@@ -59,8 +59,8 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// These are the errors for a request with both headers if one of them is empty. A client sends an
-// empty header if its environment variable for the key is not set.
+// These are the errors for a request that has both headers, one of which is empty. A client sends
+// an empty header if the environment variable for its key is not set.
 var (
 	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
 	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")
@@ -72,20 +72,20 @@ func emptyHeader(name, other string) *apierr.Error {
 		name, other)
 }
 
-// Extract returns the credential of a request. present is false if the request has none. The key is
+// Extract returns the credential in a request. present is false if the request has none. The key is
 // in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are present, they must
-// contain the same key (contract, Authentication 1 to 3). A key consists of visible ASCII
-// characters except the comma, which separates list elements in HTTP.
+// contain the same key (see the contract, Authentication, 1 to 3). A key consists of visible ASCII
+// characters other than the comma, which separates list elements in HTTP.
 //
-// The error is always an *apierr.Error, shared and read-only. It applies to every endpoint,
-// including public endpoints. The status is 400 if the query string cannot be decoded. It is 401
-// for:
+// The error is always an *apierr.Error. It is shared and read-only. The error applies to every
+// endpoint, including public ones. The status is 400 if the query string cannot be decoded. The
+// status is 401 for:
 //
 //   - a header that occurs twice or contains a list;
 //   - two different keys;
 //   - a scheme other than Bearer;
 //   - an empty or malformed key;
-//   - a credential in the query string, even if a header contains a valid one.
+//   - a credential in the query string, even if a header contains a valid credential.
 func Extract(r *Request) (c Credential, present bool, err error) {
 	if len(r.Query) > 0 {
 		if err := CheckQuery(r.Query); err != nil {
@@ -118,7 +118,8 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		// Both values come from this request, so the comparison need not take constant time.
+		// Both values come from this request, so the comparison does not need to take constant
+		// time.
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
@@ -146,7 +147,7 @@ func parseBearer(value []byte) ([]byte, error) {
 	return parseKey(bytes.TrimLeft(value[len(scheme):], " "))
 }
 
-// parseKey returns value if it consists of exactly one key.
+// parseKey returns value if it consists of exactly one valid key.
 func parseKey(value []byte) ([]byte, error) {
 	if len(value) == 0 {
 		return nil, errInvalid

@@ -106,15 +106,17 @@ func TestExtractQuery(t *testing.T) {
 	for _, c := range []struct{ query, err string }{
 		{"", ""},
 		{"api-version=2024-06-01&limit=5", ""},
-		{"a=key&b=api_key&c=token", ""},     // values
-		{"monkey=1&keys=2&keyboard=3", ""},  // names that only contain the name of a credential
-		{"max_tokens=5&tokenizer=x", ""},    // names that only contain the name of a credential
-		{"&&==&=&a", ""},                    // unusual, but harmless
-		{"beta=true&x=%F0%9F%98%80+y", ""},  // decodable
-		{strings.Repeat("key", 100), ""},    // too long to be one of the names
+		{"a=key&b=api_key&c=token", ""},
+		// Names that contain the name of a credential and more letters.
+		{"monkey=1&keys=2&keyboard=3", ""},
+		// Names that contain the name of a credential and more letters.
+		{"max_tokens=5&tokenizer=x", ""},
+		{"&&==&=&a", ""}, // unusual, but harmless
+		{"beta=true&x=%F0%9F%98%80+y", ""},
+		{strings.Repeat("key", 100), ""},    // too long for any of the names
 		{strings.Repeat("a[", 100), ""},     // deeply nested, but harmless
-		{"api_keyapi_keyapi_keyapi=1", ""},  // reduced and too long
-		{"x=" + own[:len(own)-1] + "~", ""}, // does not have the format of NewKey
+		{"api_keyapi_keyapi_keyapi=1", ""},  // also too long once reduced
+		{"x=" + own[:len(own)-1] + "~", ""}, // not in the format of NewKey
 
 		{"api_key=x", inQuery},
 		{"api_key", inQuery},
@@ -194,7 +196,7 @@ func TestCredentialNeverPrints(t *testing.T) {
 	}
 }
 
-// FuzzAuthorization compares the parser with a second, slower parser.
+// FuzzAuthorization checks the parser against a second, slower one.
 func FuzzAuthorization(f *testing.F) {
 	for _, s := range []string{"Bearer k", "bearer  k ", "Bearer a,b", "Basic k", "Bearer", "Bearer a b", "\tBearer\tk"} {
 		f.Add([]byte(s))

@@ -20,10 +20,10 @@ import (
 
 // KeySet provides the public keys of an issuer.
 type KeySet interface {
-	// Keys returns the current keys, or nil if none have been fetched yet.
+	// Keys returns the current keys, or nil if no keys have been fetched yet.
 	Keys() *jwt.Set
 	// Renew requests newer keys for a token that the current keys cannot verify, and waits up to a
-	// second for them. suspect is true if the current keys contain the token's key but the
+	// second for them. suspect is true if the current keys include the token's key but the
 	// signature is wrong. final is false if newer keys may still verify the token.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
@@ -32,16 +32,16 @@ type fixedKeys struct{ set *jwt.Set }
 
 func (f fixedKeys) Keys() *jwt.Set { return f.set }
 
-// Renew implements KeySet. It returns true because only a reload reads the file again.
+// Renew implements KeySet. It returns true because the file is read again only by a reload.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
 const rememberedTokens = 4096
 
-// issuers finds the keys of callers that present tokens. It caches verified tokens by hash, so that
-// each signature is verified only once.
+// issuers finds the keys for callers that present tokens. It caches verified tokens, keyed by hash,
+// so that each signature is verified only once.
 type issuers struct {
-	byName   map[string]*issuer  // by the iss claim
-	taken    map[string]struct{} // ids of configured keys, which a token must not get
+	byName   map[string]*issuer  // keyed by the iss claim
+	taken    map[string]struct{} // ids of configured keys, which no token may get
 	verified *lru.Cache[[sha256.Size]byte, *Key]
 }
 
@@ -51,14 +51,14 @@ type issuer struct {
 	templates []template
 }
 
-// template gives the rights of a configured key to the tokens in which a claim has a given value.
+// template gives a configured key's rights to tokens in which a claim has a given value.
 type template struct {
 	claim, value string // value may end in a star; if claim is empty, the template matches every token
 	key          *Key
 	ends         time.Time
 }
 
-// These are the errors for tokens whose signature is valid. Their texts contain no part of the
+// These are the errors for tokens that have a valid signature. Their text contains no part of the
 // token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
@@ -72,25 +72,25 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers configure how callers without an API key are identified: by tokens or by client
-// certificates. Source returns the KeySet for a URL at which an issuer publishes its keys. ClientCA
+// Issuers configures how callers without an API key are identified, which is by tokens or by client
+// certificates. Source returns the KeySet for a URL where an issuer publishes its keys. ClientCA
 // contains CA certificates in PEM.
 type Issuers struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
-	Unread   bool // whether keys that are not in the configuration file have yet to be read
+	Unread   bool // whether keys outside the configuration file have not been read yet
 }
 
-// names reports whether the key with this id is a template.
+// names reports whether the key with the given id is a template.
 func (o *Issuers) names(id string) bool {
 	return slices.ContainsFunc(o.Config, func(is config.Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t config.IssuerTemplate) bool { return t.Key == id })
 	})
 }
 
-// newIssuers returns the issuers of a configuration, or nil if it has none. keys must contain the
-// keys of all templates. A token never gets an id that is in taken.
+// newIssuers returns the issuers of a configuration, or nil if the configuration has none. keys
+// must contain the keys of all templates. No token gets an id in taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -127,6 +127,8 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 	return s, nil
 }
 
+// find returns the key for which a token stands. sum is the token's hash. If the ring does not
+// remember the token, find verifies its signature.
 func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.Looks(credential) {
 		return nil, errInvalid
@@ -158,7 +160,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
-	// The token may be for an audience that a reload has removed.
+	// The token may be intended for an audience that a reload has removed.
 	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) {
 		return false
 	}
@@ -212,7 +214,8 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 		if role := &is.templates[i]; role.fits(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
-			if _, taken := s.taken[k.ID]; taken { // the id belongs to a configured key or to a key of the store
+			// The id belongs to a configured key or to a key in the store.
+			if _, taken := s.taken[k.ID]; taken {
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
@@ -223,9 +226,9 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	return nil, errNoRole
 }
 
-// prove verifies the signature of a token. If the issuer may have newer keys, prove waits for them.
-// If the newer keys do not arrive in time, the error is a 503, because clients retry a 503 but not
-// a 401.
+// prove verifies the signature of a token. If the issuer may have newer keys, prove waits for those
+// keys. If the newer keys do not arrive in time, the error is a 503, because clients retry a 503
+// but not a 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -255,8 +258,8 @@ func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, err
 	return claims, print, errInvalid
 }
 
-// same reports whether two templates give the rights of the same key to the same tokens. The
-// templates may belong to different configurations.
+// same reports whether two templates give the same key's rights to the same tokens. The templates
+// may belong to different configurations.
 func (t *template) same(o *template) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
@@ -270,14 +273,14 @@ func (t *template) fits(c jwt.Claims) bool {
 
 const longestID = 128
 
-// plainMarks contains the characters that, like letters and digits, are safe in logs, pages,
-// queries, paths and patterns. Mail addresses, UUIDs, base64 and the ids of identity providers use
-// these characters.
+// plainMarks contains the punctuation characters that are safe in logs, pages, queries, paths and
+// patterns, as letters and digits are. Mail addresses, UUIDs, base64 and identity providers' ids
+// consist of these characters, letters and digits.
 const plainMarks = "._-@:|+/="
 
-// safeID returns a claim in a form that is safe in logs, metrics and limits. It replaces the claim
-// with a hash if the claim is too long, contains "..", or contains characters other than letters,
-// digits and plainMarks. Different claims get different ids.
+// safeID converts a claim to an id that is safe in logs, metrics and limits. If the claim is too
+// long, contains "..", or contains characters other than letters, digits and plainMarks, safeID
+// replaces it with a hash. Different claims get different ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -17,14 +17,13 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// provider signs tokens and implements KeySet with its public keys.
 type provider struct {
 	private ed25519.PrivateKey
 	set     *jwt.Set
 	renewed int      // number of requests for newer keys
 	suspect int      // number of requests because of wrong signatures
-	newer   *jwt.Set // the result of a fetch
-	pending bool     // the fetch has not returned yet
+	newer   *jwt.Set // what a fetch returns
+	pending bool     // whether the fetch has not returned yet
 }
 
 func (p *provider) Keys() *jwt.Set { return p.set }
@@ -67,7 +66,8 @@ func setOf(t testing.TB, public ...ed25519.PublicKey) *jwt.Set {
 	return set
 }
 
-// token signs claims that are valid for one hour from now. more contains additional claims.
+// token returns a signed token whose claims are valid for one hour from now. more contains
+// additional claims.
 func (p *provider) token(more string) Credential { return p.until(now.Add(time.Hour), more) }
 
 func (p *provider) until(end time.Time, more string) Credential {
@@ -144,9 +144,9 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenEnds checks that a cached token is refused when it has expired, when the clock is set
-// back, and when its key, its template or its issuer is removed. Holds must give the same results,
-// except that it ignores expiry.
+// TestTokenEnds checks when a cached token is rejected: after it has expired, after the clock was
+// set back, and after its key, template or issuer was removed. Holds must give the same results,
+// except that it ignores the expiry of the token.
 func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -202,16 +202,20 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnUnknownKey checks that a token with plausible claims waits for newer keys. It gets a
-// 401 if the newer keys cannot verify it, and a 503 if they do not arrive in time.
+// TestTokenOfAnUnknownKey checks that a token with plausible claims waits for newer keys. The
+// request must get a 401 if the newer keys cannot verify the token, and a 503 if they do not arrive
+// in time.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
 	for name, c := range map[string]struct {
-		token         func(p *provider) Credential
-		known         bool // the current set has a key with the token's kid, which the issuer has replaced
-		comes         bool // a newer set has the token's key
-		pending, none bool // no newer set has arrived yet; no set has arrived at all
+		token func(p *provider) Credential
+		// Whether the current set contains a key that has the token's kid but was replaced by the
+		// issuer.
+		known bool
+		comes bool // whether a newer set contains the token's key
+		// pending: no newer set has arrived yet; none: no set has arrived at all.
+		pending, none bool
 		err           error
 		asked         int
 	}{
@@ -255,8 +259,8 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfAConfiguredID checks that a token cannot use up the limits of a configured key by
-// means of a claim that equals the key's id.
+// TestTokenOfAConfiguredID checks that a token whose claim equals a configured key's id cannot use
+// up the limits of that key.
 func TestTokenOfAConfiguredID(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -284,7 +288,7 @@ func TestSafeID(t *testing.T) {
 	}
 }
 
-// TestTokenDoesNotAllocate checks that finding a key or a cached token does not allocate.
+// TestTokenDoesNotAllocate checks that looking up a key or a cached token does not allocate.
 func TestTokenDoesNotAllocate(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

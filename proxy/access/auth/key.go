@@ -12,20 +12,22 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key describes what a caller may use. A Key is immutable and belongs to one Ring. A call keeps its
-// Key until the call ends.
+// Key describes what a caller may use: everything that the configuration does not exclude. A Key is
+// immutable and belongs to one Ring. A call uses its Key until the call ends.
 type Key struct {
-	ID string
-	// CacheOwner is the owner whose cached prompts the key may use if prompts are cached separately
-	// for each owner. It is the key itself or its cache group.
+	ID string // for the log and the limits; never empty for a configured key
+	// CacheOwner is the owner whose cached prompts the key may use if each owner has a separate
+	// prompt cache. It identifies the key itself or the key's cache group.
 	CacheOwner string
-	// Template is the configured key that gives a token its rights and limits; nil for an API key.
+	// Template is the configured key whose rights and limits a token has. For an API key, it is
+	// nil.
 	Template *config.Key
-	// Tiers has a bit for each tier of deployments that the key lists. 0: the key lists no tiers.
+	// Tiers has a bit for each tier of deployments that the key lists. 0 means that the key lists
+	// no tiers.
 	Tiers uint8
-	Class string // class of the key's calls; "": the first class
+	Class string // class of the key's calls; if empty, the first class
 
-	weight int // weight of the key when keys take turns; at least 1
+	weight int // weight of the key if keys take turns; at least 1
 
 	bodies config.BodyLimits
 
@@ -33,22 +35,22 @@ type Key struct {
 	all        bool
 	models     map[string]struct{}
 	prefixes   []string    // model patterns without the trailing star
-	operations []string    // nil: every operation
-	expires    []time.Time // when each hash of the key expires
+	operations []string    // nil if all operations are allowed
+	expires    []time.Time // expiry times of the key's hashes
 	sum        [sha256.Size]byte
 
 	token *token // nil for an API key
 
-	peer *cert.Peer // the client whose certificate identified the key, or nil
+	peer *cert.Peer // client whose certificate identified the key, or nil
 	mark string
 
-	withheld map[string]struct{} // models that the key must not use yet; see Withhold
+	withheld map[string]struct{} // models that the key may not use yet; see Withhold
 }
 
 type token struct {
 	issuer *config.Issuer
 	role   *template
-	print  jwt.Print // thumbprint of the key that verified the token
+	print  jwt.Print // thumbprint of the public key that verified the token
 	times  jwt.Times
 }
 
@@ -75,7 +77,8 @@ func newConfigured(c *config.Key) *Key {
 	return k
 }
 
-// groupOf returns the group with which a key shares cached prompts, or "".
+// groupOf returns the group with which a key shares cached prompts. If there is none, it returns
+// "".
 func groupOf(c *config.Key) string {
 	if c.CacheGroup == "" {
 		return ""
@@ -83,8 +86,8 @@ func groupOf(c *config.Key) string {
 	return "group " + c.CacheGroup
 }
 
-// Allows reports whether the key may use the model with the given canonical id. The patterns in a
-// key are model ids, or prefixes that end with a star. A nil key may not use any model.
+// Allows reports whether the key may use the model with the given canonical id. A key lists model
+// ids, or prefixes of model ids that end with a star. A nil key may not use any model.
 func (k *Key) Allows(model string) bool {
 	if k == nil {
 		return false
@@ -114,7 +117,7 @@ func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
 
-// Share returns the weight of the key when keys take turns. A nil key has weight 1.
+// Share returns the key's weight if keys take turns. A nil key has the weight 1.
 func (k *Key) Share() float64 {
 	if k == nil {
 		return 1
@@ -122,7 +125,7 @@ func (k *Key) Share() float64 {
 	return float64(k.weight)
 }
 
-// Bodies returns the key's limits on bodies; a nil key has none.
+// Bodies returns the key's limits on bodies. A nil key has no limits.
 func (k *Key) Bodies() (l config.BodyLimits) {
 	if k != nil {
 		l = k.bodies

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Prefix is the prefix of every key from NewKey. Secret scanners can search for it.
+// Prefix is the prefix of every key that NewKey creates. Secret scanners can search for it.
 const Prefix = "pstk_"
 
 const (
@@ -23,8 +23,8 @@ const (
 	hashPrefix = "sha256:"
 )
 
-// NewKey makes a key from Prefix, 256 random bits and a checksum. hash is the hash for the
-// configuration. The only possible error is an error of the random source.
+// NewKey creates a key from Prefix, 256 random bits and a checksum. hash is the key's hash for the
+// configuration. NewKey fails only if the random source fails.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -48,18 +48,18 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 	return string(key), Hash(string(key)), nil
 }
 
-// Hash returns the hash of a key for the configuration: "sha256:" and 64 hexadecimal digits.
+// Hash returns a key's hash for the configuration: "sha256:" followed by 64 hexadecimal digits.
 func Hash(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// guessableLen is the minimum length of a key. Shorter keys cannot have the 128 bits that a fast
-// hash requires.
+// guessableLen is the length below which a key is guessable. A shorter key cannot have the 128 bits
+// that a fast hash requires.
 const guessableLen = 20
 
-// Guessable reports whether a key that an operator has chosen is too short or has too few different
-// characters to be stored as a fast hash.
+// Guessable reports whether a key chosen by an operator is too short, or has too few different
+// characters, to be stored as a fast hash.
 func Guessable(plain string) bool {
 	different := map[rune]bool{}
 	for _, r := range plain {
@@ -68,8 +68,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey returns an error for a key that can never be used, because a header cannot contain it,
-// or because it has Prefix and a wrong checksum.
+// CheckKey returns an error for a key that can never be used because a header cannot contain it, or
+// because it has Prefix but a wrong checksum.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {
@@ -82,8 +82,8 @@ func CheckKey(plain string) error {
 	return nil
 }
 
-// Checksum reports whether plain has the format of a key from NewKey and a valid checksum. It does
-// not look up the key.
+// Checksum reports whether plain has the format of a key created by NewKey and a valid checksum. It
+// does not look up the key.
 func Checksum(plain string) bool { return checksum([]byte(plain)) }
 
 func checksum(key []byte) bool {
@@ -100,6 +100,7 @@ func checksum(key []byte) bool {
 	return bytes.Equal(appendCheck(want[:0], body), key[keyLen-checkLen:])
 }
 
+// appendCheck appends the CRC-32 (IEEE) of body as six digits of base 62.
 func appendCheck(dst, body []byte) []byte {
 	sum := crc32.ChecksumIEEE(body)
 	var digits [checkLen]byte

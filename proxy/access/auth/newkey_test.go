@@ -27,7 +27,7 @@ func TestNewKey(t *testing.T) {
 	}
 }
 
-// TestKeyFormat compares a key and its hash with constants. Operators' configurations contain
+// TestKeyFormat compares a key and its hash with constants. Operators' configurations contain such
 // hashes, so the format must never change.
 func TestKeyFormat(t *testing.T) {
 	plain, hash, err := newKey(bytes.NewReader(bytes.Repeat([]byte{7, 255, 62, 11}, 64)))
@@ -41,7 +41,7 @@ func TestKeyFormat(t *testing.T) {
 	if plain != wantPlain || hash != wantHash {
 		t.Errorf("key %s, hash %s", plain, hash)
 	}
-	// The expected value is from FIPS 180-2, B.1.
+	// The expected hash is from FIPS 180-2, B.1.
 	if got := Hash("abc"); got != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("Hash(abc) = %s", got)
 	}

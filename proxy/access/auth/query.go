@@ -2,7 +2,7 @@ package auth
 
 import "bytes"
 
-// credentialNames contains the names of query parameters that contain a credential, reduced to
+// credentialNames lists the names of query parameters that contain credentials, reduced to
 // lower-case letters and digits.
 var credentialNames = map[string]struct{}{
 	"apikey": {}, "key": {}, "xapikey": {}, "accesskey": {},
@@ -11,15 +11,15 @@ var credentialNames = map[string]struct{}{
 	"secret": {}, "apisecret": {}, "clientsecret": {}, "password": {},
 }
 
-// CheckQuery returns the *apierr.Error that refuses a query string, or nil. The error is a 401 if
-// the string contains a credential, and a 400 if the string cannot be decoded. The 401 takes
-// precedence, so that an invalid escape does not hide a credential. The errors are shared and
-// read-only.
+// CheckQuery returns an *apierr.Error if a query string must be rejected. Otherwise, it returns
+// nil. The error is a 401 if the string contains a credential, and a 400 if the string cannot be
+// decoded. The 401 takes precedence, so that an invalid escape does not hide a credential. The
+// errors are shared and read-only.
 //
 // A parameter is a credential if its name is one of credentialNames. Before the comparison, the
-// name is percent-decoded and converted to lower case, and all characters except letters and digits
-// are removed. In a name with brackets, such as key[] or a[token], each part is also compared. A
-// name or value in the format of NewKey is always a credential.
+// name is percent-decoded, converted to lower case, and stripped of all characters other than
+// letters and digits. In a name with brackets, such as key[] or a[token], each part is also
+// compared. A name or value in the format of NewKey is always a credential.
 func CheckQuery(query []byte) error {
 	var broken error
 	for len(query) > 0 {
@@ -55,17 +55,18 @@ const (
 	pairBroken
 )
 
-// maxName is longer than every name in credentialNames.
+// maxName is the maximum number of bytes stored of a reduced name. It exceeds the length of every
+// name in credentialNames.
 const maxName = 24
 
-// pairScan scans and decodes one name=value pair in a single pass, without allocations.
+// pairScan scans and decodes one name=value pair in a single pass, without allocating.
 type pairScan struct {
 	src []byte
 	pos int
 
 	whole reduced
 	piece reduced // the part of the name after the last opening or closing bracket
-	own   keyScan // searches for a key in the format of NewKey in the name or the value
+	own   keyScan // searches the name or the value for a key in the format of NewKey
 }
 
 func (p *pairScan) scan() pairVerdict {
@@ -133,7 +134,7 @@ func unhex(b byte) byte {
 	return 0xff
 }
 
-// reduced is the beginning of a name, reduced to lower-case letters and digits.
+// reduced is the beginning of a name, with only its letters and digits, in lower case.
 type reduced struct {
 	buf  [maxName]byte
 	n    int
@@ -175,6 +176,7 @@ func (k *keyScan) add(b byte) {
 }
 
 func (k *keyScan) found() bool {
-	// The argument of checksum escapes to the heap, so only a text with Prefix is copied.
+	// The argument of checksum escapes to the heap, so only a text that starts with Prefix is
+	// copied.
 	return k.n == keyLen && string(k.buf[:len(Prefix)]) == Prefix && checksum(bytes.Clone(k.buf[:]))
 }

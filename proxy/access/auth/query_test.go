@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// FuzzQuery compares CheckQuery with net/url. If net/url finds a parameter with the name of a
-// credential, the query must be refused. If net/url parses the query and finds no such parameter,
-// the query must pass.
+// FuzzQuery checks CheckQuery against net/url. If net/url finds a parameter with a credential's
+// name, the query must be rejected. If net/url parses the query and finds no such parameter, the
+// query must pass.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{
 		"api_key=x", "%61pi%5Fkey=x", "key[]=x", "a[token]=x", "a=%zz", "a;key=1", "a=1&b=2", "key%3Da=x", "=key", "%5Bkey",
@@ -26,7 +26,7 @@ func FuzzQuery(f *testing.F) {
 			value, err2 := url.QueryUnescape(rawValue)
 			if err != nil || err2 != nil {
 				broken = true
-				continue // a malformed name may reduce to anything, so refusing and accepting are both correct
+				continue // a malformed name may be reduced to anything, so both results are correct
 			}
 			found = found || isCredentialName(name) || Checksum(value) || Checksum(name)
 		}

@@ -12,26 +12,26 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Ring contains the keys of one configuration. It is immutable: a reload builds a new Ring. Any
-// goroutine may call its methods.
+// Ring contains the keys of one configuration. It is immutable; a reload builds a new Ring. Its
+// methods may be called by multiple goroutines.
 type Ring struct {
 	byHash map[[sha256.Size]byte]entry
 	ids    map[string]struct{}
 
-	issuers      *issuers      // nil: no issuers
-	certificates *certificates // nil: no key names a certificate
+	issuers      *issuers      // nil if there are no issuers
+	certificates *certificates // nil if no key names a certificate
 	unknown      error
 }
 
-// entry is one hash of a key. A key has more than one hash while it is being rotated.
+// entry is one hash of a key. A key has multiple hashes while it is being rotated.
 type entry struct {
 	key     *Key
 	sum     [sha256.Size]byte
-	expires time.Time // zero: never
+	expires time.Time // zero if the hash never expires
 }
 
-// NewRing builds a Ring. The error names the key or the issuer and what must be corrected. It never
-// contains a hash.
+// NewRing builds a Ring. The error names the key or the issuer, and states what must be corrected.
+// It never contains a hash.
 func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
@@ -85,12 +85,12 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the Key for a credential, which may be a key or a token. Expiry times are compared
+// Find returns the Key for a credential, which may be a key or a token. Find compares expiry times
 // with the wall-clock time in now.
 //
-// Errors are shared and read-only. An unknown, expired or inactive key and a token without a valid
-// signature get the same 401. If some keys have not been read yet, an unknown key gets a 503. Find
-// allocates only for a token that is not cached, and for the first key on a connection.
+// Errors are shared and read-only. Unknown, expired and inactive keys, and tokens without a valid
+// signature, get the same 401. If some keys have not been read yet, an unknown key gets a 503. Find
+// allocates only for the first key on a connection, and for a token that is not cached.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
@@ -101,7 +101,7 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	default:
 		sum = sha256.Sum256(c.key)
 	}
-	e := r.byHash[sum] // an unknown key is compared with zeros, because that takes the same time
+	e := r.byHash[sum] // an unknown key is compared with zeros, so that it takes the same time
 	if !same(e.sum[:], sum[:]) || e.key == nil {
 		if r.issuers != nil {
 			if key, err := r.issuers.find(c.key, sum, now); !errors.Is(err, errInvalid) {
@@ -119,12 +119,12 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	return e.key, nil
 }
 
-// TakesCertificates reports whether any key names a certificate.
+// TakesCertificates reports whether at least one key names a certificate.
 func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
-// FindPeer returns the Key that names the client's certificate, or nil if no key does. The error is
-// the 401 of Find, or ErrConflict if two keys name the certificate. p may be nil. FindPeer
-// allocates only the first time that a ring is asked about a connection.
+// FindPeer returns the Key that names the client's certificate, or nil if no key names it. The
+// error is the same 401 as in Find, or ErrConflict if two keys name the certificate. p may be nil.
+// FindPeer allocates only for the first request on a connection under this ring.
 func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
@@ -132,12 +132,12 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.find(p, now)
 }
 
-// Holds reports whether running calls of a Key may continue under this ring. The Key may come from
-// a different ring. A reload calls Holds for each running stream.
+// Holds reports whether running calls made with a Key may continue under this ring. The Key may
+// come from another ring. A reload calls Holds for each running stream.
 //
-//   - An API key must exist, be active, and have the hash by which it was found. At least one of
-//     its hashes must not have expired. If a hash is removed, the calls that were admitted with it
-//     therefore end. If only this hash has expired, they may continue.
+//   - An API key must exist, be active, and still have the hash by which it was found. At least one
+//     of its hashes must not have expired. If a hash is removed, the calls admitted with that hash
+//     therefore end. If only that hash has expired, they may continue.
 //   - A token's issuer, public key and template must still be valid. The token itself may have
 //     expired.
 //   - If the key was found by a certificate, the key must be active, and the authority must still
@@ -161,7 +161,7 @@ func (r *Ring) Holds(found *Key, now time.Time) bool {
 	return false
 }
 
-// Tiers returns the tiers that a key lists in this ring. The key may come from a different ring.
+// Tiers returns the tiers that a key lists in this ring. The key may come from another ring.
 func (r *Ring) Tiers(found *Key) uint8 {
 	if found.token != nil {
 		return r.issuers.tiers(found)

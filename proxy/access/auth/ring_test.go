@@ -30,8 +30,8 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	return r
 }
 
-// TestFindUnread checks that an unknown key gets a 503 until all keys have been read. Known keys
-// must be accepted or refused immediately.
+// TestFindUnread checks that an unknown key gets a 503 until all keys have been read. A known key
+// must be accepted or rejected immediately.
 func TestFindUnread(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {
@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 		{plain: "lasting", id: "lasting"},
 		{plain: "new", id: "rotated"},
 		{plain: "later", id: "rotated"},
-		{plain: "later", at: now.Add(time.Hour)}, // the key expires earlier than this hash
+		{plain: "later", at: now.Add(time.Hour)}, // the key expires before this hash does
 		{plain: "old"},
 		{plain: "expired"},
 		{plain: "expired", id: "expired", at: now.Add(-1)},

@@ -8,21 +8,21 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Sender describes the connection on which a request arrived. The zero Sender is valid.
+// Sender describes the connection that a request came from. The zero Sender is valid.
 type Sender struct {
-	Peer *cert.Peer // nil: the client has not presented a certificate
-	Last *LastKey   // nil: keys are not cached
+	Peer *cert.Peer // nil if the client has not presented a certificate
+	Last *LastKey   // nil if keys are not cached
 }
 
 const longestKept = 128
 
-// LastKey caches the last key that was presented on a connection, and the key's hash. Clients send
-// the same key with each request, and hashing the key costs more than the look-up. LastKey does not
-// cache the result of the look-up, because a reload may change it. The zero LastKey is ready for
+// LastKey caches the last key presented on a connection, and the hash of the key. Clients send the
+// same key with each request, and hashing a key costs more than looking it up. LastKey does not
+// cache the result of the lookup, because a reload may change it. The zero LastKey is ready for
 // use. A LastKey is not safe for concurrent use.
 type LastKey struct {
 	value []byte
-	key   []byte // a subslice of value
+	key   []byte // subslice of value
 	sum   [sha256.Size]byte
 	in    header
 }
@@ -42,8 +42,8 @@ func (l *LastKey) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (l *LastKey) GoString() string { return "redacted" }
 
-// recall returns the credential of a request if it is the cached key. The comparison takes constant
-// time, because a proxy may send requests from different clients on one connection. l may be nil.
+// recall returns the credential in a request if it is the cached key. The comparison takes constant
+// time, because a proxy may send requests from different clients over one connection. l may be nil.
 func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
 	if l == nil || l.in == inNone {
 		return c, false
@@ -58,8 +58,8 @@ func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
 	return Credential{key: l.key, last: l, again: true}, true
 }
 
-// same reports whether two values are the same. The time depends only on their lengths.
-// crypto/subtle compares one byte at a time.
+// same reports whether two values are equal. Its duration depends only on their lengths. It is
+// faster than crypto/subtle, which compares one byte at a time.
 func same(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -74,7 +74,6 @@ func same(a, b []byte) bool {
 	return differ == 0
 }
 
-// remember keeps a key that a ring has found.
 func (l *LastKey) remember(c *Credential, sum [sha256.Size]byte) {
 	if l == nil || c.in == inBoth || len(c.value) > longestKept {
 		return

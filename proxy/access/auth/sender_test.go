@@ -28,8 +28,8 @@ func (r *Ring) show(last *LastKey, name, value string, at time.Time) (*Key, erro
 	return r.Find(c, at)
 }
 
-// TestLastKeyIsHashedOnce replaces the cached hash with the hash of another key. The next look-up
-// must find the other key, which proves that the first key was not hashed again.
+// TestLastKeyIsHashedOnce replaces the cached hash with the hash of a different key. The next
+// lookup must find that key, which proves that the first key was not hashed again.
 func TestLastKeyIsHashedOnce(t *testing.T) {
 	r := mustRing(t, config.Key{ID: "a", Hash: hashes("first-key")}, config.Key{ID: "b", Hash: hashes("other-key")})
 	var last, other LastKey
@@ -65,8 +65,8 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 	}
 }
 
-// TestLastKeyKeepsLittle checks what LastKey does not cache: keys that no ring has found, long
-// keys, keys in both headers, and parts of an earlier key.
+// TestLastKeyKeepsLittle checks what LastKey does not cache: keys that no ring found, long keys,
+// keys in both headers, and parts of an earlier key.
 func TestLastKeyKeepsLittle(t *testing.T) {
 	long := strings.Repeat("k", longestKept+1)
 	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})
@@ -94,8 +94,9 @@ func TestLastKeyKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestLastKeyProperty checks that caching the last key never changes a result. It tests reloads,
-// revoked, rotated, expired and inactive keys, different keys on one connection, and both headers.
+// TestLastKeyProperty checks that caching the last key never changes the result of a lookup. It
+// covers reloads, revoked, rotated, expired and inactive keys, different keys on one connection,
+// and both headers.
 func TestLastKeyProperty(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestShare checks that a key's share is its configured weight, and that a call without a key has
-// weight 1.
+// the weight 1.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		key  *Key

@@ -2,11 +2,11 @@ package auth
 
 import "iter"
 
-// Withhold removes rights that r's keys did not have in the previous ring: rights to the given
-// models, and tiers. A reload calls it if the keys in a file take effect before the models in the
-// same file, or without them. A model or a tier in the file may mean something different from the
-// running model or tier of the same name. If the file removes rights or keys, this takes effect
-// immediately. Withhold must be called before r is shared.
+// Withhold removes rights that the keys in r did not have in the previous ring: rights to the given
+// models, and tiers. A reload calls Withhold if the keys in a file take effect before the models in
+// that file, or without them. A model or tier in the file may differ from the running model or tier
+// with the same name. If the file removes rights or keys, the removal takes effect immediately.
+// Withhold must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
@@ -14,7 +14,8 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // in the new file, the number of the tier may denote other deployments
+			// In the new file, the number of the tier may mean other deployments.
+			k.Tiers &= tiersOf(old[k.ID])
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {
@@ -48,6 +49,7 @@ func (r *Ring) all() iter.Seq[*Key] {
 	}
 }
 
+// tiersOf returns the tiers that a key lists. k may be nil.
 func tiersOf(k *Key) uint8 {
 	if k == nil {
 		return 0

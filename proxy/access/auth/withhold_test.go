@@ -27,9 +27,9 @@ func TestWithhold(t *testing.T) {
 		key, model string
 		want       bool
 	}{
-		{"guest", "chat", false}, // the key gains a right to a changed model
+		{"guest", "chat", false}, // the key gains the right to a changed model
 		{"guest", "small", false},
-		{"guest", "tools", true}, // the key gains a right to an unchanged model
+		{"guest", "tools", true}, // the key gains the right to an unchanged model
 		{"team", "chat", true},   // the key already had this right
 		{"team", "small", false}, // the key loses the right
 	} {
@@ -41,8 +41,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// TestWithholdTiers checks that a key does not get a tier that it did not list before, because the
-// new file may number the tiers differently.
+// TestWithholdTiers checks that a key gets no tier that it did not list before, because the new
+// file may number the tiers differently.
 func TestWithholdTiers(t *testing.T) {
 	ring := func(tiers ...int) *Ring {
 		t.Helper()
@@ -57,7 +57,7 @@ func TestWithholdTiers(t *testing.T) {
 		models             []string
 	}{
 		{nil, []int{0, 1}, nil, []string{"m"}},
-		{nil, []int{0, 1}, []int{0, 1}, nil}, // all models stay the same
+		{nil, []int{0, 1}, []int{0, 1}, nil}, // all models are unchanged
 		{[]int{0, 1}, []int{0, 1, 2}, []int{0, 1}, []string{"m"}},
 		{[]int{0, 1}, []int{0}, []int{0}, []string{"m"}},
 		{[]int{0, 1}, nil, nil, []string{"m"}},

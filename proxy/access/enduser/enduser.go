@@ -1,15 +1,15 @@
-// Package enduser identifies the end users of clients' applications. A key often belongs to an
-// application, and only the application knows for which person it sends a request. The application
-// can name that person in a header, or in the members of the request body that the APIs define for
-// this purpose.
+// Package enduser identifies the end users of a client application. A key often belongs to an
+// application, and only the application knows which person is behind a request. The application can
+// name that person in a header, or in the body members that the APIs define for this purpose.
 //
-// The edge does not need the actual name. It uses a keyed hash: an HMAC-SHA256 with the configured
-// secret, truncated to 16 bytes. An operator who knows the secret can compute the hash of an end
-// user. A person who does not know the secret cannot test whether a guessed name belongs to a hash.
+// The edge does not need the name itself. It uses a keyed hash instead: an HMAC-SHA256 with the
+// configured secret, truncated to 16 bytes. An operator who knows the secret can compute the hash
+// of an end user. Anyone who does not know the secret cannot test whether a guessed name matches a
+// hash.
 //
 // A header or member that names an end user never makes a request fail. The edge ignores a value
-// that is not a string, is empty, or is longer than MaxID. It also ignores a header or member that
-// occurs twice, because another program may use the other occurrence.
+// that is empty, longer than MaxID, or not a string. It also ignores a header or member that occurs
+// twice, because another program might use the other occurrence.
 package enduser
 
 import (
@@ -28,7 +28,8 @@ import (
 // MaxID is the maximum length of an end user's id in bytes. The APIs allow 64 to 256.
 const MaxID = 512
 
-// Namer computes the hashes of the end users of one configuration. Any goroutine may use it.
+// Namer computes the hashes of end users for one configuration. A Namer may be used by multiple
+// goroutines.
 type Namer struct {
 	header  string
 	readers sync.Pool
@@ -41,7 +42,7 @@ type reader struct {
 	sum  [sha256.Size]byte
 }
 
-// New returns the Namer of a configuration, or nil if end users are not configured.
+// New returns the Namer for a configuration, or nil if end users are not configured.
 func New(c *config.EndUsers) *Namer {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
@@ -52,17 +53,18 @@ func New(c *config.EndUsers) *Namer {
 	}}}
 }
 
-// Header returns the name of the header that identifies the end user, or "".
+// Header returns the name of the header that identifies the end user. If none is configured, it
+// returns "".
 func (n *Namer) Header() string { return n.header }
 
-// Of returns the hash of a request's end user, or zero if the request does not name an end user.
-// Apart from the header, only a JSON body can name the end user.
+// Of returns the hash of the end user named in a request. If no end user is named, it returns zero.
+// Besides the header, only a JSON body can name the end user.
 func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
 	r := n.readers.Get().(*reader)
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy may have added a header, so it is unclear which header is right
+		case len(lines) > 1: // a proxy may have added a header, so the right one is unknown
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])
@@ -112,8 +114,7 @@ func (r *reader) find(body []byte) []byte {
 	return nil
 }
 
-// longestID is the maximum length of an id in JSON, including quotes and with every byte escaped.
+// longestID is the maximum length of an id in JSON, in quotes and with every byte escaped.
 const longestID = 6*MaxID + 2
 
-// maxNodes limits the memory that a body with many members may use.
 const maxNodes = 1 << 16

@@ -16,7 +16,7 @@ import (
 
 const secret = "a-secret-of-enough-characters-for-it"
 
-// hashOf returns the output of: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
+// hashOf computes: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
 func hashOf(id string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id))
@@ -27,7 +27,7 @@ func namer(header string) *Namer {
 	return New(&config.EndUsers{Secret: secret, Header: header})
 }
 
-// TestOf checks which header or member names the end user, and that malformed values are ignored.
+// TestOf checks which header or member names the end user, and that invalid values are ignored.
 func TestOf(t *testing.T) {
 	long := strings.Repeat("x", MaxID)
 	for _, c := range []struct{ name, header, body, want string }{
@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 		} else {
 			want = observe.EndUser{}.String()
 		}
-		for range 2 { // the reader must not contain data of the previous request
+		for range 2 { // the reader must not contain data from the previous request
 			if got := n.Of(h, []byte(c.body)).String(); got != want {
 				t.Errorf("%s: %s, want that of %q", c.name, got, c.want)
 			}
@@ -108,8 +108,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzOf checks that no body or header causes a failure, and that each hash belongs to an id of
-// valid length.
+// FuzzOf checks that no body or header causes a failure, and that only ids of valid length yield a
+// hash.
 func FuzzOf(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))

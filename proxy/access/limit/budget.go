@@ -9,7 +9,7 @@ import (
 	"penstock/config/money"
 )
 
-// Cost is an amount of tokens and their price.
+// Cost is a number of tokens and their price.
 type Cost struct {
 	Tokens int64
 	Spend  money.Amount
@@ -20,25 +20,27 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// Budget counts the use of a key on each day and in each month, in UTC. It also counts the expected
-// use of running calls. The limits may change with each call. Any goroutine may call its methods.
+// Budget counts the usage of a key per day and per month, in UTC. It also counts the expected usage
+// of running calls. The limits may change with each call. Its methods may be called by multiple
+// goroutines.
 type Budget interface {
-	// Hold holds the expected use of a call. The caller must pass held to Settle.
+	// Hold reserves the expected usage of a call. The caller must pass held to Settle.
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
-	// Settle charges the use of a call instead of the held amount.
+	// Settle charges the usage of a call instead of the reserved amount.
 	Settle(held Held, used Cost, now time.Time)
-	// Used returns the known use in a period, excluding the amounts that running calls hold.
+	// Used returns the known usage in a period, excluding the reservations of running calls.
 	Used(period int, now time.Time) Cost
 }
 
-// Held is the amount of a budget that a call holds.
+// Held is the amount that a call has reserved from a budget.
 type Held struct {
 	In [Periods]Cost
-	// the number of the period; 0: the call holds nothing in this kind of period
+	// At contains the number of each period. 0 means that nothing is reserved from a budget of this
+	// kind.
 	At [Periods]int64
 }
 
-// Periods of budgets.
+// These are the kinds of periods that a budget may have.
 const (
 	Day = iota
 	Month
@@ -56,7 +58,7 @@ func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	return renews.Unix() / (24 * 3600), renews
 }
 
-// OfPeriod returns the budgets of a period; zero means no budget.
+// OfPeriod returns the budgets for a kind of period; zero means no budget.
 func OfPeriod(l *config.KeyLimits, period int) Cost {
 	if period == Month {
 		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
@@ -64,7 +66,7 @@ func OfPeriod(l *config.KeyLimits, period int) Cost {
 	return Cost{int64(l.TokensPerDay), l.SpendPerDay}
 }
 
-// Used returns how much a key has used in the current day and in the current month.
+// Used returns how much a key has used in the current day and the current month.
 type Used func(id string, now time.Time) [Periods]Cost
 
 type localBudget struct {
@@ -82,7 +84,8 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// rollOver starts new periods. If the clock was set back, the period does not change.
+// rollOver starts new periods if the time has come. If the clock was set back, the period does not
+// change.
 func (b *localBudget) rollOver(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
@@ -119,8 +122,8 @@ func (b *localBudget) freed(p int, budget, expected Cost) bool {
 		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// over reports whether a call exceeds a budget. If nothing is used or held, it admits even a call
-// that needs more than the whole budget.
+// over reports whether a call exceeds a budget. If nothing is used or reserved, over admits even a
+// call that needs more than the entire budget.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -158,21 +161,21 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	}
 }
 
-// Refused describes why a budget refuses a call.
+// Refused describes why a budget rejects a call.
 type Refused struct {
 	Budget, Used, Expected Cost
-	Freed                  bool // whether running calls hold the missing amount and may return it
+	// Whether the missing amount is reserved by running calls, which may not use it.
+	Freed bool
 
 	// Parted is true if this edge may grant only Part of the remaining budget, because it does not
-	// yet know the use at the other edges. Wait is how long this restriction will last, if that is
-	// known.
+	// know the usage at the other edges yet. Wait is how long this restriction will last, if known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration
 }
 
-// Exhausted returns the Decision if a budget refuses a call. spend is true for a budget of money
-// and false for a budget of tokens.
+// Exhausted returns the Decision for a call that a budget rejects. spend is true for a budget of
+// money, and false for a budget of tokens.
 func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	_, renews := PeriodOf(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}

@@ -29,8 +29,8 @@ func spend(t testing.TB, s string) money.Amount {
 	return a
 }
 
-// TestBudgets checks that a refusal states the budget's name, size and use, and when the budget
-// renews.
+// TestBudgets checks that a refusal states the name, the size and the usage of the budget, and when
+// it renews.
 func TestBudgets(t *testing.T) {
 	now := time.Now()
 	_, tomorrow := PeriodOf(Day, now)
@@ -51,7 +51,8 @@ func TestBudgets(t *testing.T) {
 		if d := k.Reserve(&first, call, now); !d.OK {
 			t.Fatalf("%s: the first call is refused: %+v", c.name, d)
 		}
-		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry || // held, but not used yet
+		// The amount is reserved but not used yet.
+		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry ||
 			*d.Quota != (Quota{Limit: c.limit, Used: "0", Remaining: c.limit, Needed: c.spent, Held: true, Renews: c.renews}) {
 			t.Errorf("%s: beside a call that runs: %+v %+v", c.name, d, d.Quota)
 		}
@@ -74,10 +75,10 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetLevels checks that the level of a budget is the key's use, excluding the amounts that
-// running calls hold, and that it starts at zero in each period.
+// TestBudgetLevels checks that the level of a budget is the key's usage without the reservations of
+// running calls, and that it starts at zero in each period.
 func TestBudgetLevels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // on the first day of a month
+	synctest.Test(t, func(t *testing.T) { // the bubble's clock starts on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
 		k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: spend(t, "1"), SpendPerMonth: spend(t, "2.5")}, nil, now)
 		if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).Budgets(now); none != nil {
@@ -107,10 +108,12 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 	}
 }
 
-// TestPeriods checks that days and months are in UTC, whatever the time zone of the argument.
+// TestPeriods checks that days and months are in UTC, even if the argument has a different time
+// zone.
 func TestPeriods(t *testing.T) {
 	day, renews := PeriodOf(Day, evening)
-	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // already December in this time zone
+	// In this time zone, it is already December.
+	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600)))
 	if want := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC); renews != want || renewsMonth != want {
 		t.Errorf("the day and month renew at %s and %s, want %s", renews, renewsMonth, want)
 	}
@@ -121,8 +124,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestBudgetBegins checks that a budget starts with the use so far, even if a reload has added the
-// budget, or has removed it and added it again.
+// TestBudgetBegins checks that a budget starts with the usage so far. This must hold even if a
+// reload added the budget, or removed it and added it again.
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}
@@ -160,7 +163,7 @@ func TestBudgetBegins(t *testing.T) {
 	}
 }
 
-// TestBudgetIsExact checks that whenever a call is admitted, the use plus the expected use of
+// TestBudgetIsExact checks that whenever a call is admitted, the usage plus the expected usage of
 // running calls does not exceed the budget. A call that fits must be admitted.
 func TestBudgetIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,7 +2,7 @@ package limit
 
 import "time"
 
-// The names of limits in messages and metrics.
+// These are the names of limits in messages and metrics.
 const (
 	RequestsPerMinute = "requests per minute"
 	TokensPerMinute   = "tokens per minute" //nolint:gosec // tokens of text
@@ -16,31 +16,34 @@ const (
 // Decision is the result of checking a limit.
 type Decision struct {
 	OK        bool
-	LimitName string // name of the limit that refused; "" if OK
-	Group     string // group whose limit refused; "": the key's limit refused
-	// Unavailable is true if the fleet's store cannot be reached and the configuration refuses
+	LimitName string // name of the limit that rejects; empty if OK is true
+	// Group whose limit rejects. If empty, the key's limit rejects.
+	Group string
+	// Unavailable is true if the fleet's store cannot be reached and the configuration rejects
 	// calls in this case.
 	Unavailable bool
 	RetryAfter  time.Duration
 	Limit       int64
-	Quota       *Quota // non-nil if a budget refused
+	Quota       *Quota // not nil if a budget rejects
 }
 
-// Quota describes a budget that has refused a call. Its strings are token counts or decimal amounts
-// of money.
+// Quota describes a budget that rejects a call. Its strings are numbers of tokens or decimal
+// amounts of money.
 type Quota struct {
 	Limit, Used string
 	// Remaining is the unused amount, and Needed is the amount that the call may need. If the
 	// budget is used up, both are empty.
 	Remaining, Needed string
-	// part of Remaining that this edge may grant; "": all of it
-	Part   string
-	Held   bool // whether running calls may return the missing amount
+	// Part is the part of Remaining that this edge may grant. If empty, it may grant all of
+	// Remaining.
+	Part string
+	// Whether running calls have reserved the missing amount and may not use it.
+	Held   bool
 	Renews time.Time
 }
 
 var allowed = Decision{OK: true}
 
-// concurrencyRetry is the Retry-After of a call that must wait until another call ends. It is not
-// known when that will be.
+// concurrencyRetry is the Retry-After for a call that must wait until another call ends. When that
+// will be is unknown.
 const concurrencyRetry = time.Second

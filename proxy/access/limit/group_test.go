@@ -9,7 +9,7 @@ import (
 	"penstock/config/money"
 )
 
-// inGroup returns two keys in a group, and one key that is in no group.
+// inGroup returns two keys in the same group, and one key that belongs to no group.
 func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
 	bound := k.Bind([]config.Key{
 		{ID: "a", Group: "g", Limits: own}, {ID: "b", Group: "g", Limits: own}, {ID: "alone", Limits: own},
@@ -17,8 +17,8 @@ func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alo
 	return bound["a"], bound["b"], bound["alone"]
 }
 
-// TestGroupTakes checks that the keys of a group share its requests per minute, and that the key is
-// not charged for a request that the group refuses.
+// TestGroupTakes checks that the keys in a group share the group's requests per minute. If the
+// group rejects a request, the key must not be charged for it.
 func TestGroupTakes(t *testing.T) {
 	now := time.Now()
 	a, b, alone := inGroup(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
@@ -54,9 +54,9 @@ func TestGroupTakes(t *testing.T) {
 	}
 }
 
-// TestGroupReserves checks calls of a key in a group. A call that the group refuses must not hold
-// an amount of its key. A call that ends must release the amounts that it holds of its key and of
-// its group.
+// TestGroupReserves checks calls made with a key in a group. If the group rejects a call, nothing
+// must stay reserved from the key. When a call ends, it must release what it has reserved from both
+// the key and the group.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -93,8 +93,8 @@ func TestGroupReserves(t *testing.T) {
 	}
 }
 
-// TestGroupBudgetBeginsWithItsKeys checks that a group's budget includes what its keys used before
-// a restart.
+// TestGroupBudgetBeginsWithItsKeys checks that after a restart, a group's budget includes what its
+// keys have used.
 func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -140,7 +140,7 @@ func TestGroupOfTokens(t *testing.T) {
 	}
 }
 
-// accounts counts the requests of each account, and allows one for each account.
+// accounts counts the requests per account. Each account may make one request.
 type accounts map[string]int
 
 type oneRequest struct {
@@ -160,15 +160,15 @@ func (o oneRequest) Settle(int64, int64)                                        
 func (o oneRequest) Charge(int64, time.Time) Decision                             { return allowed }
 func (o oneRequest) Levels(config.KeyLimits, time.Time) (r, t Level)              { return r, t }
 
-// TestCharge checks that what a running call is charged counts at once and is not given back at its
-// end, and that it is refused once a limit of the key or the group is exceeded. What other calls
-// hold does not count.
+// TestCharge checks that a charge to a running call counts immediately, and is not refunded when
+// the call ends. The charge must be rejected once a limit of the key or the group is exceeded. The
+// reservations of other calls must not count.
 func TestCharge(t *testing.T) {
 	for name, c := range map[string]struct {
 		key   config.KeyLimits
 		group config.GroupLimits
 		of    string
-		most  int64 // the largest amount that is not refused
+		most  int64 // largest charge that is not rejected
 	}{
 		"tokens per minute":              {config.KeyLimits{TokensPerMinute: 100}, config.GroupLimits{}, TokensPerMinute, 100},
 		"tokens per day":                 {config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{}, TokensPerDay, 99},
@@ -204,8 +204,8 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// TestGroupOfAFleet: the fleet counts a group by an account of its own, which no key can have. A
-// request that the group refuses is given back to its key.
+// TestGroupOfAFleet checks that the fleet counts a group in a separate account, under an id that no
+// key can have. If the group rejects a request, the key must get the request back.
 func TestGroupOfAFleet(t *testing.T) {
 	now, counted := time.Now(), accounts{}
 	keys := NewKeys(8, now)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Guesses limits how often an address may guess a secret. An address has guessBurst tries and gets
-// one more every guessEvery. While an address has no tries left, the caller must not check its
-// secret. The secrets are too long to be guessed anyway. The limit keeps guesses cheap for the edge
-// and makes them visible to operators. The zero value is ready for use, and any goroutine may use
-// it.
+// Guesses limits how many times an address may guess a secret. An address has guessBurst tries, and
+// gets another one every guessEvery. While an address has no tries left, the caller must not check
+// the secrets that it sends. The secrets are too long to be guessed anyway. The limit makes guesses
+// cheap for the edge and visible to operators. The zero value is ready for use, and may be used by
+// multiple goroutines.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
@@ -25,14 +25,14 @@ type tries struct {
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is the maximum number of remembered addresses. If the maximum is reached, a new
-	// address replaces all addresses that have regained all of their tries. If no address has, it
-	// replaces an arbitrary one.
+	// guessers is the maximum number of addresses in the table. When the table is full, a new
+	// address replaces all addresses that have regained all their tries. If there are none, it
+	// replaces an arbitrary address.
 	guessers = 4096
 )
 
 // guesserOf returns the address under which a is counted. An IPv6 address counts as its /64
-// network, because a host can use any address in that network.
+// network, because a host can use every address in that network.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -43,7 +43,8 @@ func guesserOf(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Wait returns how long an address must wait for its next try, or 0 if it need not wait.
+// Wait returns how long an address must wait before its next try. If no wait is needed, it returns
+// 0.
 func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,7 +55,7 @@ func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	return 0
 }
 
-// Wrong records a wrong guess. It reports whether the address has used its last try.
+// Wrong records a wrong guess. It reports whether this was the address's last try.
 func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGuesses checks that an address has guessBurst guesses and gets one more every guessEvery,
-// whatever the intervals between its guesses are. Other addresses must not be affected.
+// TestGuesses checks that an address has guessBurst guesses and gets another one every guessEvery,
+// no matter when it makes its guesses. Other addresses must not be affected.
 func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g Guesses
@@ -40,8 +40,8 @@ func TestGuesses(t *testing.T) {
 	})
 }
 
-// TestGuessesAddresses checks which addresses count as one: all addresses in an IPv6 network, and
-// the two forms of an IPv4 address. The number of remembered addresses must be limited.
+// TestGuessesAddresses checks which addresses count as the same: all addresses in an IPv6 network,
+// and both forms of an IPv4 address. The number of addresses in the table must be limited.
 func TestGuessesAddresses(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, pair := range [][2]string{{"2001:db8::1", "2001:db8::ffff:2"}, {"192.0.2.1", "::ffff:192.0.2.1"}, {"fe80::1%eth0", "fe80::1"}} {

@@ -7,24 +7,24 @@ import (
 	"penstock/config"
 )
 
-// keyState is the use of a key. It belongs to the id of the key and survives reloads.
+// keyState is the usage of a key. It belongs to the key's id, and survives reloads.
 type keyState struct {
 	requests gcra
 	tokens   tokenAccount
 	running  atomic.Int64
 	reading  atomic.Int64 // bytes in request bodies that are being read
-	replies  atomic.Int64
-	waiting  atomic.Int64 // number of WebSocket messages that wait to become calls
+	replies  atomic.Int64 // in bytes of memory
+	waiting  atomic.Int64 // number of WebSocket messages waiting to become calls
 
-	conversations atomic.Int64
-	shared        Account // nil: this edge counts locally
-	budget        Budget  // nil: the key has no budget
+	conversations atomic.Int64 // in bytes of memory
+	shared        Account      // nil if this edge counts locally
+	budget        Budget       // nil if the key has no budget
 
-	members atomic.Pointer[[]string] // ids of the group's keys; nil: not a group
+	members atomic.Pointer[[]string] // ids of the group's keys; nil for a key
 }
 
-// usedBy returns a Used that reports the use of this key or group. The use of a group is the sum of
-// the uses of its keys.
+// usedBy returns a Used that reports the usage of this key or group. The usage of a group is the
+// sum of the usage of its keys.
 func (s *keyState) usedBy(of Used) Used {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
 		ids := s.members.Load()
@@ -40,15 +40,15 @@ func (s *keyState) usedBy(of Used) Used {
 	}
 }
 
-// Key combines the state of a key with the limits of one configuration. Any goroutine may call its
-// methods.
+// Key combines a key's state with its limits in one configuration. Its methods may be called by
+// multiple goroutines.
 type Key struct {
 	state  *keyState
 	epoch  time.Time
 	limits config.KeyLimits
-	budget Budget // nil: no budget
+	budget Budget // nil if the key has no budget
 
-	group     *Key // nil: no group
+	group     *Key // nil if the key is in no group
 	groupName string
 }
 
@@ -65,9 +65,9 @@ func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
 // Conversations returns the counter of bytes in the key's WebSocket conversations.
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
-// Wait counts a WebSocket message that waits to become a call, or refuses it. A key may have as
-// many waiting messages as concurrent calls. Additional messages would only use memory until they
-// are refused. StopWaiting ends the wait.
+// Wait counts a WebSocket message that waits to become a call, or rejects it. A key may have as
+// many waiting messages as it may have concurrent calls. More messages would only use memory until
+// they are rejected. StopWaiting ends the wait.
 func (k *Key) Wait() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
@@ -77,11 +77,11 @@ func (k *Key) Wait() Decision {
 	return allowed
 }
 
-// StopWaiting ends a wait that Wait has allowed.
+// StopWaiting ends a wait that Wait allowed.
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
-// Take charges one request against the requests per minute of the key and of its group. If either
-// of them refuses, neither is charged.
+// Take charges one request against the requests per minute of the key and its group. If either
+// rejects the request, neither is charged.
 func (k *Key) Take(now time.Time) Decision {
 	d := k.take(now)
 	if !d.OK || k.group == nil {
@@ -114,14 +114,14 @@ func (k *Key) take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits a call. For the key and for its group, it acquires a concurrency slot and holds
-// the expected use of tokens per minute and of budgets. If a limit refuses, Reserve changes
-// nothing. Otherwise r holds the amounts until Settle or Cancel.
+// Reserve admits a call. For both the key and its group, it acquires a concurrency slot and
+// reserves the expected usage from tokens per minute and budgets. If a limit rejects the call,
+// Reserve changes nothing. Otherwise, the amounts stay reserved until Settle or Cancel.
 //
-// Calls count even if the key has no limit, so that a limit that a later reload adds is exact from
-// the start.
+// Calls are counted even if the key has no limit, so that a limit added by a later reload is exact
+// from the start.
 //
-// r must be idle, that is, new or settled. Reserve does not allocate.
+// r must be idle, which means that it is new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")

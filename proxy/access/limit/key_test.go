@@ -104,7 +104,7 @@ func TestConcurrencyIsExact(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 a second
+	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 per second
 	var a, b, c Reservation
 	if d := k.Reserve(&a, Cost{Tokens: 4000}, now); !d.OK {
 		t.Fatalf("Reserve of 4000 tokens = %+v, want OK", d)
@@ -115,11 +115,11 @@ func TestTokens(t *testing.T) {
 	if k.state.running.Load() != 1 {
 		t.Fatalf("a refused call stays counted: %d", k.state.running.Load())
 	}
-	// Held amounts do not decrease over time.
+	// Reserved amounts do not decrease over time.
 	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
 		t.Fatalf("Reserve of 3000 a minute later = %+v, want a refusal", d)
 	}
-	// After 1000 tokens have been charged, 3000 are free immediately.
+	// After a charge of 1000 tokens, 3000 are free immediately.
 	now = now.Add(time.Minute)
 	if !a.Settle(Cost{Tokens: 1000}, now) || a.Settle(Cost{Tokens: 1000}, now) || a.Cancel() {
 		t.Fatal("a reservation settles once")
@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
 		t.Fatalf("Reserve of 5000 after settling with 1000 = %+v, want OK", d)
 	}
-	// After Cancel, only the 1000 tokens are still charged. This charge decreases by 100 tokens per
+	// After Cancel, only these 1000 tokens are charged. This charge decreases by 100 tokens per
 	// second.
 	b.Cancel()
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
@@ -136,7 +136,8 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(10*time.Second)); !d.OK {
 		t.Fatalf("Reserve of 6000 after 10 s = %+v, want OK", d)
 	}
-	// The call used more than it held. The excess is charged as well, so the next call must wait.
+	// The call used more than it had reserved. The excess is charged as well, so the next call must
+	// wait.
 	now = now.Add(10 * time.Second)
 	b.Settle(Cost{Tokens: 9000}, now)
 	if d := k.Reserve(&c, Cost{Tokens: 1}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
@@ -174,9 +175,9 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	}
 }
 
-// TestTokensNeverExceedRate checks the use in any period and for any order of calls. As long as no
-// call uses more than it held, the use must not exceed the burst plus the rate. After all calls
-// have ended, the account must be exact to the nanosecond.
+// TestTokensNeverExceedRate checks the usage in any period and for any order of calls. As long as
+// no call uses more than it reserved, the usage must not exceed the burst plus the rate. After all
+// calls have ended, the account must be exact to the nanosecond.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
@@ -307,7 +308,8 @@ func TestStateSurvivesReload(t *testing.T) {
 	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}}, nil)
 	check("swapped and put back", keys.Bind(a, nil)["a"])
 
-	// If the limit is raised tenfold, the use is scaled with it, so a used-up minute stays used up.
+	// If the limit is raised tenfold, the usage grows in proportion, so a used-up minute stays used
+	// up.
 	a[0].Limits.RequestsPerMinute = 20
 	check("raised", keys.Bind(a, nil)["a"])
 	if d := keys.Bind(a, nil)["a"].Take(now.Add(3 * time.Second)); !d.OK {
@@ -318,7 +320,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	for _, id := range []string{"b", "c", "d"} {
 		keys.Bind([]config.Key{{ID: id}}, nil)
 	}
-	keys.Bind(nil, nil) // b, c and d were retired after a; two of the four are remembered
+	keys.Bind(nil, nil) // b, c and d were retired after a; only two of the four are remembered
 	if k := keys.Bind(a, nil)["a"]; !k.Take(now).OK {
 		t.Error("a retired state outlived the bound")
 	}

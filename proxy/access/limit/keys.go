@@ -10,23 +10,23 @@ import (
 	"penstock/config"
 )
 
-// Keys stores the use of every key by id until the process ends. Any goroutine may call its
-// methods.
+// Keys stores the usage of every key, keyed by id, until the process exits. Its methods may be
+// called by multiple goroutines.
 type Keys struct {
 	epoch   time.Time
-	account func(id string) Account // nil: this edge counts locally
-	used    Used                    // nil: budgets start at zero
-	budget  SharedBudget            // nil: this edge counts locally
+	account func(id string) Account // nil if this edge counts locally
+	used    Used                    // nil if budgets start at zero
+	budget  SharedBudget            // nil if this edge counts locally
 
 	mu      sync.Mutex
 	live    map[string]*keyState
 	retired *lru.Cache[string, *keyState]
-	tokens  *lru.Cache[string, *Key] // callers that present tokens
+	tokens  *lru.Cache[string, *Key] // keys of callers that present tokens
 }
 
 // NewKeys returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
-// time. retired is the maximum number of keys that are no longer configured but whose use is
-// remembered. A key that is removed and added again therefore does not start with a full minute.
+// time. retired is the maximum number of removed keys whose usage is kept. A key that is removed
+// and added again therefore does not start with a full minute.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
@@ -39,13 +39,13 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
 }
 
-// rememberedTokens is the maximum number of token callers whose use is remembered.
+// rememberedTokens is the maximum number of callers with tokens whose usage is stored.
 const rememberedTokens = 8192
 
-// OfToken returns the Key of a caller that has presented a token. id is the id of the caller. from
-// is the configured key whose rights the token has. bound contains from, unless a reload has
-// removed that key. The limits of from apply to each caller separately, but the limits of the group
-// apply to all callers together. The caller's use survives reloads.
+// OfToken returns the Key for a caller that has presented a token. id is the caller's id. from is
+// the configured key whose rights the token has. bound contains from, unless a reload has removed
+// that key. The limits of from apply to each caller separately, while the limits of its group apply
+// to all callers together. The caller's usage survives reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
@@ -77,26 +77,26 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	return next
 }
 
-// ShareBy makes the fleet's accounts count the use of keys. It must be called before Bind.
+// ShareBy makes the fleet's accounts count the usage of keys. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
-// BeginWith makes new budgets start from the use so far, which used returns. It must be called
-// before Bind.
+// BeginWith makes new budgets start from the usage that used returns. It must be called before
+// Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// SharedBudget returns the fleet-wide budget of a key or a group. by converts a Used for keys into
-// a Used for this key or group.
+// SharedBudget returns the fleet-wide budget of a key or group. by converts a Used for keys into a
+// Used for this key or group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
-// ShareBudgetsBy makes fleet-wide budgets count the use of keys. It must be called before Bind.
+// ShareBudgetsBy makes fleet-wide budgets count the usage of keys. It must be called before Bind.
 func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 
-// Bound contains the Keys of one configuration, by id. It does not change after Bind.
+// Bound contains the Keys of one configuration, keyed by id. It does not change after Bind.
 type Bound map[string]*Key
 
-// Bind combines the keys of a configuration with the state that they already have. Calls under an
-// earlier Bound keep their limits and share this state. If no accounts are set, a key gets its
-// share of the fleet's limits. The result may be discarded if the configuration is not used.
+// Bind combines the keys in a configuration with their existing state. Calls under an earlier Bound
+// use the limits of that Bound, but share the state. If the fleet has no accounts, each key gets
+// its share of the fleet's limits. The result may be discarded if the configuration is not used.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -141,8 +141,8 @@ func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
 }
 
-// budgetOf returns the budget of a key, or nil if it has none. A new budget starts from the use so
-// far, so use need not be counted while a key has no budget.
+// budgetOf returns the budget of a key, or nil if the key has none. A new budget starts from the
+// usage so far, so nothing has to be counted while a key has no budget.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
@@ -161,7 +161,8 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Add adds use that was counted elsewhere to the local budgets. It may be called even after Bind.
+// Add adds usage that was counted outside these budgets to the local budgets. It may also be called
+// after Bind.
 func (k *Keys) Add(used Used) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

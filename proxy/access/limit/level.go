@@ -19,11 +19,12 @@ func (k *Key) Limited() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.Limited()
 }
 
-// Group returns the group as a Key, and its name. If the key is in no group, of is nil.
+// Group returns the key's group as a Key, and the name of the group. If the key is in no group, of
+// is nil.
 func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 
-// RequestsLeft returns the level of the requests per minute, either the key's or its group's,
-// whichever has fewer remaining. ok is false if neither has this limit.
+// RequestsLeft returns the level of requests per minute for the key or its group, whichever has
+// fewer remaining. ok is false if neither has this limit.
 func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	l, ok := k.Requests(now)
 	if k.group == nil {
@@ -33,8 +34,8 @@ func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	return less(l, ok, g, limited)
 }
 
-// TokensLeft is like RequestsLeft for tokens. It returns the level as if the call with reservation
-// r had ended and used the given number of tokens. r may be nil.
+// TokensLeft is RequestsLeft for tokens. It returns the level as if the call with the reservation r
+// had ended and used the given number of tokens. r may be nil.
 func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
 	if r == nil {
 		r = new(Reservation)
@@ -54,10 +55,10 @@ func less(own Level, ok bool, group Level, limited bool) (Level, bool) {
 	return own, ok
 }
 
-// Concurrency returns how many concurrent calls the key may have; 0: no limit.
+// Concurrency returns how many concurrent calls the key may have; 0 means no limit.
 func (k *Key) Concurrency() int { return k.limits.Concurrency }
 
-// Requests returns the level of the requests per minute, or false if the key has no such limit.
+// Requests returns the level of requests per minute, or false if the key has no such limit.
 func (k *Key) Requests(now time.Time) (Level, bool) {
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
@@ -75,12 +76,12 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 	return l, true
 }
 
-// Tokens returns the level of the tokens per minute, or false if the key has no such limit. Held
+// Tokens returns the level of tokens per minute, or false if the key has no such limit. Reserved
 // tokens count as used.
 func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
 
-// tokensAfter returns the level of Tokens as if the call that holds h had ended and used the given
-// number of tokens. If the key has an Account, tokensAfter returns the current level.
+// tokensAfter returns the level of Tokens as if the call with the reservation h had ended and used
+// the given number of tokens. If the key has an Account, tokensAfter returns the current level.
 func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -97,7 +98,7 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
 }
 
-// unitsFor returns how many units cost at most c, where c is at most window.
+// unitsFor returns how many units cost no more than c, which is at most window.
 func unitsFor(c, limit int64) int64 {
 	// cost rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
@@ -108,7 +109,7 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the state of one budget, either of tokens or of money.
+// BudgetLevel is the state of one budget of tokens or money.
 type BudgetLevel struct {
 	Name        string // name of the limit, such as TokensPerDay
 	Limit, Used Cost
@@ -126,7 +127,7 @@ func (l *BudgetLevel) Share() float64 {
 
 func unitsOf(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
 
-// Budgets returns the states of the key's budgets, daily budgets first.
+// Budgets returns the states of the key's budgets. Daily budgets come first.
 func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
 	if k.budget == nil {
 		return nil

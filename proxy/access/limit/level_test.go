@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// TestLevels checks that a key can use exactly the remaining units that its level reports, and its
-// whole limit after the reset.
+// TestLevels checks that a key can use exactly the remaining units reported in its level, and its
+// entire limit after the reset.
 func TestLevels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epoch := time.Unix(1_700_000_000, 0)
@@ -72,8 +72,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestTokensLeftAfterCall checks that the next call finds the level that the previous response has
-// reported, even if the previous call has overdrawn its key or its group.
+// TestTokensLeftAfterCall checks that the next call finds the level that the previous response
+// reported, even if the previous call overdrew its key or group.
 func TestTokensLeftAfterCall(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	groups := []config.Group{{ID: "g", Limits: config.GroupLimits{TokensPerMinute: 500}}}

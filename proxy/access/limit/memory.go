@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Memory limits the bytes that request bodies or engine responses may use. Any goroutine may call
-// its methods.
+// Memory limits how many bytes request bodies or engine responses may use. Its methods may be
+// called by multiple goroutines.
 //
 // A released buffer may occupy memory until the next garbage collection, and the collector lets
-// garbage grow to the size of the live heap. Large buffers are therefore returned with Discard, and
-// count as used until the next collection. Reserve runs a collection if it needs their memory. If
-// they amount to at least 1/16 of the limit, it collects immediately, otherwise at most once a
-// second.
+// garbage grow to the size of the live heap. Large buffers are therefore released with Discard, and
+// count as used until the next collection. If Reserve needs their memory, it runs a collection. If
+// the garbage amounts to at least 1/16 of the limit, Reserve collects immediately; otherwise, at
+// most once a second.
 type Memory struct {
 	limit      atomic.Int64
 	used       atomic.Int64 // includes garbage
@@ -31,11 +31,12 @@ func NewMemory(limit int64) *Memory {
 	return m
 }
 
-// SetLimit changes the limit. Reserved bytes stay reserved, even if they exceed the new limit.
+// SetLimit changes the limit. Bytes that are already reserved stay reserved, even if they exceed
+// the new limit.
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
-// Reserve reserves n bytes. It returns false if that would exceed the limit. The caller must return
-// the bytes with Release or Discard.
+// Reserve reserves n bytes. If that would exceed the limit, it returns false. The caller must
+// return the bytes with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
 	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
@@ -44,8 +45,8 @@ const (
 	// largeGarbage is the fraction of the limit (1/16) above which garbage is collected
 	// immediately.
 	largeGarbage = 16
-	// collectEvery is the minimum time between collections if there is less garbage. It prevents a
-	// nearly full budget from causing a collection for each buffer.
+	// collectEvery is the minimum time between collections if there is less garbage than that. It
+	// prevents a nearly full budget from causing a collection for every buffer.
 	collectEvery = time.Second
 )
 
@@ -67,14 +68,14 @@ func (m *Memory) reclaim(n int64) bool {
 	m.collecting.Lock()
 	defer m.collecting.Unlock()
 	room := m.limit.Load() - m.used.Load()
-	if n <= room { // another goroutine has meanwhile collected
+	if n <= room { // another goroutine has collected garbage in the meantime
 		return true
 	}
 	garbage := m.garbage.Load()
 	if n > room+garbage || garbage < m.limit.Load()/largeGarbage && time.Since(m.collected) < collectEvery {
 		return false
 	}
-	garbage = m.garbage.Swap(0) // garbage that is discarded later may survive this collection
+	garbage = m.garbage.Swap(0) // buffers discarded from now on may survive this collection
 	m.collect()
 	m.collected = time.Now()
 	m.release(garbage)

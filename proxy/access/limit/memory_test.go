@@ -48,7 +48,7 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 }
 
 // TestMemoryGarbage checks that garbage counts as used until it is collected. A large amount must
-// be collected as soon as its memory is needed, a small amount at most once a second.
+// be collected when its memory is needed; a small amount, at most once a second.
 func TestMemoryGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(1600)

@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// window is the period of all rates, and also the maximum burst: an idle key may use the limit of a
-// whole minute in one go.
+// window is the period of all rates. It is also the maximum burst, because an idle key may use the
+// limit for a whole minute immediately.
 const window = int64(time.Minute)
 
-// maxCost is the maximum cost of one charge, however much use an engine reports.
+// maxCost is the maximum cost of one charge, even if an engine reports more usage.
 const maxCost = int64(24 * time.Hour)
 
-// cost returns the price of n units in nanoseconds under a limit per minute. It rounds down, so
-// that limit units always fit into a window. The rounding error is less than a nanosecond for each
-// charge.
+// cost returns the cost of n units in nanoseconds, for a limit per minute. It rounds down, so that
+// as many units as the limit allows always fit into a window. The rounding error is less than a
+// nanosecond per charge.
 func cost(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(n), uint64(window))
 	if hi >= uint64(limit) {
-		return maxCost // the quotient exceeds 64 bits
+		return maxCost // the quotient would need more than 64 bits
 	}
 	q, _ := bits.Div64(hi, lo, uint64(limit))
 	return int64(min(q, uint64(maxCost)))
 }
 
-// gcra implements the generic cell rate algorithm. tat is the theoretical arrival time in
-// nanoseconds since an epoch: the time at which the effect of all admitted units has ended.
+// gcra implements the generic cell rate algorithm. tat is the theoretical arrival time, when the
+// effect of all admitted units ends. It is in nanoseconds since an epoch.
 type gcra struct{ tat atomic.Int64 }
 
-// admit takes one unit under a per-minute limit and returns 0. If no unit is available, it returns
-// the exact time until one is.
+// admit consumes one unit under a per-minute limit and returns 0. If no unit is available, it
+// returns the exact time until a unit is.
 func (m *gcra) admit(now, limit int64) (wait int64) {
 	c := cost(1, limit)
 	for {

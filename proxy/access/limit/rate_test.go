@@ -47,9 +47,9 @@ func TestCostAgainstBig(t *testing.T) {
 	})
 }
 
-// TestMeterNeverExceedsRate checks that in any period, the number of units taken is at most the
-// burst plus the rate times the period. Retry-After must be exact: a unit is available after that
-// time, and not a nanosecond earlier.
+// TestMeterNeverExceedsRate checks that in any period, the number of admitted units is at most the
+// burst plus the rate times the period. Retry-After must be exact: a unit must be available after
+// that time, but not a nanosecond earlier.
 func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")

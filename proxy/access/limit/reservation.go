@@ -7,20 +7,20 @@ import (
 	"penstock/config"
 )
 
-// Reservation holds what an admitted call has reserved of its key and its group. The zero value is
-// idle. A Reservation is a field of the call, which avoids an allocation. It must not be copied,
-// and must be settled before the call is recycled.
+// Reservation contains what an admitted call has reserved from its key and its group. The zero
+// value is idle. A Reservation is a field of the call, which avoids an allocation. It must not be
+// copied, and must be settled before the call is recycled.
 //
-// Settle and Cancel may be called from any goroutine, and more than once. Only the first call has
-// an effect.
+// Settle and Cancel may be called multiple times and by any goroutine. Only the first call has an
+// effect.
 type Reservation struct {
 	state  atomic.Uint32
 	own    holding
-	shared holding // held of the key's group
+	shared holding // reserved from the key's group
 }
 
 type holding struct {
-	key      *Key // nil: nothing is reserved
+	key      *Key // nil if nothing is reserved
 	held     int64
 	expected Held
 }
@@ -31,7 +31,7 @@ const (
 	reservationChanging // a goroutine is settling the reservation
 )
 
-// Settle frees the slot and charges the used tokens instead of the estimate. It reports whether
+// Settle releases the slot, and charges the used tokens instead of the estimate. It reports whether
 // this was the first call of Settle or Cancel.
 func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
@@ -45,9 +45,9 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	return true
 }
 
-// Charge charges a part of what a running call uses, before Settle charges the rest. It returns a
-// refusal once the key, or its group, has exceeded a limit of tokens or money. It must not run at
-// the same time as Settle.
+// Charge charges part of the usage of a running call. Settle later charges the remainder. Charge
+// returns a refusal once the key or its group has exceeded a limit of tokens or money. It must not
+// run concurrently with Settle.
 func (r *Reservation) Charge(used Cost, now time.Time) Decision {
 	if r.state.Load() != reservationHeld {
 		return allowed
@@ -62,7 +62,7 @@ func (r *Reservation) Charge(used Cost, now time.Time) Decision {
 	return d
 }
 
-// charge charges an amount in addition to what the call holds, and checks the limits.
+// charge charges an amount in addition to the call's reservation, and checks the limits.
 func (h *holding) charge(used Cost, now time.Time) Decision {
 	d := h.key.charge(used.Tokens, now)
 	b := h.key.budget
@@ -76,7 +76,6 @@ func (h *holding) charge(used Cost, now time.Time) Decision {
 	return d
 }
 
-// usedUp returns a refusal if a budget is used up.
 func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
 	for p := range Periods {
 		budget, used := OfPeriod(l, p), b.Used(p, now)
@@ -88,7 +87,6 @@ func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
 	return allowed
 }
 
-// charge charges tokens, and checks the limit of tokens per minute.
 func (k *Key) charge(used int64, now time.Time) Decision {
 	limit := int64(k.limits.TokensPerMinute)
 	if a := k.state.shared; a != nil {
@@ -102,8 +100,7 @@ func (k *Key) charge(used int64, now time.Time) Decision {
 	return decide(TokensPerMinute, k.state.tokens.over(at), limit)
 }
 
-// settle releases the amounts that a call holds of a key, and charges the amounts that the call has
-// used.
+// settle releases what a call has reserved from a key, and charges what the call has used.
 func (h *holding) settle(used Cost, now time.Time) {
 	k, held, expected := h.key, h.held, h.expected
 	*h = holding{}
@@ -124,6 +121,6 @@ func (k *Key) settle(held, used int64, now time.Time) {
 	k.state.running.Add(-1)
 }
 
-// Cancel ends the reservation of a call that has not used any tokens, for example because it has
-// not reached an engine.
+// Cancel ends the reservation of a call that used no tokens, for example because it did not reach
+// an engine.
 func (r *Reservation) Cancel() bool { return r.Settle(Cost{}, time.Time{}) }

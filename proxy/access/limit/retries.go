@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// retrySpan is the period of the retry budget in seconds. It includes the current second.
+	// retrySpan is the period of the retry budget in seconds. The period includes the current
+	// second.
 	retrySpan = 10
-	// minRetries is the number of retries that are allowed in a period even if there are few calls.
+	// minRetries is the number of retries allowed in a period even if there are few calls.
 	minRetries = 3
 )
 
-// Retries is the retry budget that all models and upstreams share. It ensures that if all engines
-// fail, retries do not double the load. Any goroutine may call its methods.
+// Retries is the retry budget shared by all models and upstreams. It prevents retries from doubling
+// the load if all engines fail. Its methods may be called by multiple goroutines.
 type Retries struct {
 	epoch time.Time
 	calls secondCounts
@@ -25,16 +26,16 @@ type Retries struct {
 	retries secondCounts
 }
 
-// NewRetries returns a budget. Its clock starts at now, and later calls must not pass an earlier
-// time.
+// NewRetries returns an unused budget. Its clock starts at now, and later calls must not pass an
+// earlier time.
 func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 
-// Call counts a call. It does not lock.
+// Call counts a call. It does not lock a mutex.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
 // Allow takes one retry from the budget. It returns false if the budget is exhausted. In the last
-// ten seconds, retries are limited to the given share of calls or to minRetries, whichever is
-// greater.
+// ten seconds, retries are limited to the given share of the calls or to minRetries, whichever is
+// larger.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +47,7 @@ func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	return true
 }
 
-// State returns the number of retries in the last ten seconds, and how many are allowed.
+// State returns the number of retries in the last ten seconds, and the number allowed.
 func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,16 +61,16 @@ func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
 }
 
-// secondCounts counts events by second. The upper half of a cell contains the second, and the lower
-// half contains the count, so that both change atomically.
+// secondCounts counts events per second. The upper half of a cell is the second and the lower half
+// is the count, so that both change atomically.
 type secondCounts [retrySpan]atomic.Uint64
 
 func (c *secondCounts) add(second uint32) {
 	cell := &c[second%retrySpan]
 	for {
 		old := cell.Load()
-		// If a caller is late, its event counts in a later second, because counting the event for
-		// too long is better than not counting it.
+		// If a caller is late, its event is counted in a later second, because counting an event
+		// for too long is better than not counting it.
 		next := old + 1
 		if uint32(old>>32) < second {
 			next = uint64(second)<<32 | 1
@@ -80,7 +81,7 @@ func (c *secondCounts) add(second uint32) {
 	}
 }
 
-// sum returns the count for the last retrySpan seconds up to and including the given second.
+// sum returns the count over the retrySpan seconds that end with the given second.
 func (c *secondCounts) sum(second uint32) (n int64) {
 	for i := range c {
 		v := c[i].Load()

@@ -30,8 +30,8 @@ func TestRetries(t *testing.T) {
 	if n := allowed(start.Add(9 * time.Second)); n != 0 {
 		t.Errorf("%d retries within the span", n)
 	}
-	// After 10 s, the first three retries no longer count. After 12 s, none of the calls or retries
-	// count.
+	// After 10 s, the first three retries have expired. After 12 s, all calls and retries have
+	// expired.
 	if n := allowed(start.Add(10 * time.Second)); n != minRetries {
 		t.Errorf("%d retries after the first second left the span", n)
 	}
@@ -40,8 +40,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetriesLateCaller checks that a caller that read the clock earlier than others cannot exceed
-// the budget.
+// TestRetriesLateCaller checks that a caller that read the clock earlier than other callers cannot
+// exceed the budget.
 func TestRetriesLateCaller(t *testing.T) {
 	start := time.Now()
 	r := NewRetries(start)
@@ -59,7 +59,7 @@ func TestRetriesLateCaller(t *testing.T) {
 }
 
 // TestRetriesNeverExceedBudget checks that in any ten whole seconds, the retries do not exceed the
-// share of the calls, or the minimum if that is greater.
+// share of the calls, or the minimum if that is larger.
 func TestRetriesNeverExceedBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Now()

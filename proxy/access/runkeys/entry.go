@@ -16,9 +16,10 @@ import (
 // MaxBody is the maximum size of an operator's request in bytes.
 const MaxBody = 16 << 10
 
-// MistakeError describes a mistake in an operator's request. It never contains a hash or a key.
+// MistakeError describes a mistake in an operator's request. The description never contains a hash
+// or a key.
 type MistakeError struct {
-	Field   string // "": the request body as a whole
+	Field   string // empty if the mistake concerns the entire request body
 	Message string
 }
 
@@ -29,11 +30,11 @@ func (m *MistakeError) Error() string {
 	return m.Field + ": " + m.Message
 }
 
-// noHash is used instead of the hash while the members of a request are checked.
+// noHash takes the place of the hash while the members of a request are checked.
 var noHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// New returns the entry of a new key. body contains the members that an operator has sent. The
-// error is a *MistakeError.
+// New returns the entry for a new key. body contains the members sent by the operator. The error is
+// a *MistakeError.
 func New(body []byte, hash string) (entry string, err error) {
 	members, err := membersOf(body)
 	if err != nil {
@@ -50,9 +51,9 @@ func New(body []byte, hash string) (entry string, err error) {
 	return encode(members)
 }
 
-// Change returns a changed entry. Each member of patch replaces the member of the same name in the
-// entry, and null removes that member. The members of limits are replaced individually (RFC 7396).
-// If the patch is invalid, the error is a *MistakeError.
+// Change returns a changed entry. Each member of patch replaces the member with the same name in
+// the entry. null removes the member. Members of limits are replaced individually (RFC 7396). If
+// the patch is invalid, the error is a *MistakeError.
 func Change(entry string, patch []byte) (string, error) {
 	change, err := membersOf(patch)
 	if err != nil {
@@ -89,7 +90,7 @@ func Change(entry string, patch []byte) (string, error) {
 }
 
 // Rotate returns the entry with an additional hash. The previous hashes expire at the time until.
-// Hashes that have already expired are removed.
+// Rotate removes hashes that have already expired.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -131,8 +132,8 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the rules of a keys_file and refuses duplicate members. If body has no id, check
-// adds id to it.
+// check applies the rules for a keys_file, and rejects duplicate members. If body has no id, check
+// uses the given id.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -155,6 +156,7 @@ func check(body []byte, id string) error {
 	return err
 }
 
+// drop removes members that are null, because null means the same as a missing member.
 func drop(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }
@@ -164,7 +166,7 @@ func decode(entry string) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-// encode returns an entry in one line, with the id and the hash first.
+// encode returns an entry as one line that starts with the id and the hash.
 func encode(members map[string]json.RawMessage) (string, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
 	var out bytes.Buffer

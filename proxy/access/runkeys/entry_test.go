@@ -11,10 +11,11 @@ import (
 
 var hashA, hashB = config.HashPrefix + strings.Repeat("a", 64), config.HashPrefix + strings.Repeat("b", 64)
 
-// TestNew checks that the rules of a keys_file apply to an operator's request, and that an error
+// TestNew checks that the rules for a keys_file apply to an operator's request, and that the error
 // names the member.
 func TestNew(t *testing.T) {
-	for _, row := range []struct{ body, field, message string }{ // field "-": the body is valid
+	// If field is "-", the body is valid.
+	for _, row := range []struct{ body, field, message string }{
 		{`{"id":"a"}`, "-", ""},
 		{` { "id" : "a", "models": ["llama-*"], "limits": { "requests_per_minute": 5, "spend_per_day": "1.50" },
 			"class": "gold", "weight": 2, "active": false, "expires": "2031-01-01", "tiers": [0, 1], "cache_group": null }`, "-", ""},
@@ -98,8 +99,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate checks that the new hash is added to the old hashes, and that an old hash expires at
-// the end of the overlap, unless its configured expiry is earlier.
+// TestRotate checks that the new hash is added to the old ones, and that an old hash expires at the
+// end of the overlap unless its configured expiry is earlier.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := New([]byte(`{"id":"a"}`), hashA)

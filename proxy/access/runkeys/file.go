@@ -24,7 +24,7 @@ import (
 // FileOptions configure a File.
 type FileOptions struct {
 	Path string
-	// Use receives the keys in file order whenever they change. Calls do not overlap.
+	// Use is called with all keys, in file order, whenever they change. Calls do not overlap.
 	Use func([]config.Key)
 	Log *zap.Logger
 }
@@ -34,7 +34,7 @@ type File struct {
 	opts FileOptions
 
 	mu     sync.Mutex
-	lock   *os.File // the locked file; nil: this edge is not the writer
+	lock   *os.File // the locked file; nil if this edge is not the writer
 	lines  []entry
 	known  bool
 	text   []byte
@@ -46,8 +46,8 @@ type entry struct {
 	key      config.Key
 }
 
-// Open reads the file and passes its keys to Use. The file need not exist. The error states what an
-// operator must do.
+// Open reads the file and passes its keys to Use. It succeeds even if the file does not exist. The
+// error states what an operator must do.
 func Open(o FileOptions) (*File, error) {
 	f := &File{opts: o}
 	f.mu.Lock()
@@ -68,10 +68,10 @@ func Open(o FileOptions) (*File, error) {
 	return f, nil
 }
 
-// watchInterval is how often the file is checked even if no event has been received.
+// watchInterval is how often the file is checked even if there are no file events.
 const watchInterval = 500 * time.Millisecond
 
-// Run follows changes of the file until ctx ends.
+// Run adopts changes to the file until ctx is done.
 func (f *File) Run(ctx context.Context) {
 	w := &filewatch.Watcher{
 		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.look, Interval: watchInterval,
@@ -81,7 +81,7 @@ func (f *File) Run(ctx context.Context) {
 	w.Run(ctx)
 }
 
-// Close lets another edge become the writer.
+// Close unlocks the file, so that another edge can become the writer.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,14 +220,14 @@ func (f *File) write(text []byte) error {
 		return err
 	}
 	if dir, err := os.Open(folder); err == nil { // syncing the folder makes the rename survive a power failure
-		_ = dir.Sync() // some file systems do not support this
+		_ = dir.Sync() // not supported by some file systems
 		_ = dir.Close()
 	}
 	return nil
 }
 
-// takeLock makes this edge the writer, or returns ErrReadOnly if another edge is the writer. It
-// also checks that the folder can be written.
+// takeLock makes this edge the writer. If another edge is the writer, takeLock returns ErrReadOnly.
+// It also checks that the folder is writable.
 func (f *File) takeLock() error {
 	if f.lock != nil {
 		return nil
@@ -264,7 +264,8 @@ func (f *File) rights(err error) error {
 	return err
 }
 
-// fileOf returns the text of a file. It is also a valid keys_file.
+// fileOf returns the content of the file for the given entries. The content is also a valid
+// keys_file.
 func fileOf(lines []entry) string {
 	const head = "# Keys that were made while edges run, one in a line. Edges alone write this file (admin.keys.file):\n" +
 		"# make and change keys by `penstock key` or at /-/keys.\n"

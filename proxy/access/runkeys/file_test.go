@@ -49,7 +49,6 @@ func openFile(t *testing.T, path string) *user {
 	return u
 }
 
-// hashOf returns a different hash for each id.
 func hashOf(id string) string { return config.HashPrefix + fmt.Sprintf("%064x", id) }
 
 func (u *user) add(id string) error {
@@ -72,7 +71,7 @@ func (u *user) want(t *testing.T, ids string) {
 	}
 }
 
-// TestFile checks that when Update returns, a change is on disk and has taken effect. An operator
+// TestFile checks that a change is on disk and has taken effect when Update returns. An operator
 // must be able to read the file, the file must contain only hashes, and the next edge must start
 // with its keys.
 func TestFile(t *testing.T) {
@@ -100,15 +99,15 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode: %v, %v", info.Mode(), err)
 	}
-	u.Close() // has the same effect as killing the edge, because nothing is written at exit
+	u.Close() // same effect as a kill, because nothing is written at exit
 	openFile(t, path).want(t, "b c")
 	if rest, _ := filepath.Glob(path + ".new"); rest != nil {
 		t.Errorf("left behind: %v", rest)
 	}
 }
 
-// TestTwoAtOnce checks that two operators can make keys at the same time, and that two simultaneous
-// changes to one key are both applied.
+// TestTwoAtOnce checks that two operators can create keys at the same time. It also checks that two
+// simultaneous changes to the same key are both applied.
 func TestTwoAtOnce(t *testing.T) {
 	u := openFile(t, filepath.Join(t.TempDir(), "made.yaml"))
 	if err := u.add("shared"); err != nil {
@@ -136,8 +135,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoEdges checks that only one of two edges with the same file writes it. The other edge
-// adopts its changes, refuses to write, and becomes the writer after the first edge has ended.
+// TestTwoEdges checks that only one of two edges with the same file writes it. The other edge must
+// adopt the changes, refuse to write, and become the writer after the first edge has exited.
 func TestTwoEdges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	first, second := openFile(t, path), openFile(t, path)
@@ -215,8 +214,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks that while the file cannot be written, keys change neither on disk nor in
-// the edge.
+// TestUnwritable checks that as long as the file cannot be written, keys change neither on disk nor
+// in the edge.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "made.yaml")
@@ -224,7 +223,8 @@ func TestUnwritable(t *testing.T) {
 	if err := u.add("kept"); err != nil {
 		t.Fatal(err)
 	}
-	obstacle := path + ".new" // a folder, because even root cannot write a file at its path
+	// The obstacle is a folder, because even root cannot write a file at its path.
+	obstacle := path + ".new"
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Authority verifies client certificates with the CA certificates in a file. An Authority is
+// Authority verifies client certificates with the CA certificates from a file. An Authority is
 // immutable.
 type Authority struct{ roots *x509.CertPool }
 
@@ -22,7 +22,7 @@ func ReadAuthority(pem []byte) (*Authority, error) {
 	return &Authority{roots}, nil
 }
 
-// Roots returns the CA certificates for a handshake, or nil for a nil Authority.
+// Roots returns the CA certificates for a handshake. For a nil Authority, it returns nil.
 func (a *Authority) Roots() *x509.CertPool {
 	if a == nil {
 		return nil
@@ -30,8 +30,8 @@ func (a *Authority) Roots() *x509.CertPool {
 	return a.roots
 }
 
-// Trusts reports whether the authority has signed p's certificate for client authentication and the
-// chain is valid at the time now. The chain expires at the time until.
+// Trusts reports whether the authority signed p's certificate for client authentication and the
+// chain is valid at the time now. The result is valid until the time until.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Peer is the client of a TLS connection that has presented a certificate. Any goroutine may call
-// its methods.
+// Peer is a TLS client that has presented a certificate. Its methods may be called by multiple
+// goroutines.
 type Peer struct {
 	chain  []*x509.Certificate // the client's certificate is first
 	marks  []string
@@ -25,8 +25,8 @@ type memory struct {
 	value  any
 }
 
-// NewPeer returns the client that presented a certificate chain, or nil if the chain is empty. The
-// client's certificate must be first.
+// NewPeer returns the Peer for a client that presented a certificate chain. If the chain is empty,
+// NewPeer returns nil. The client's certificate must be first.
 func NewPeer(chain []*x509.Certificate) *Peer {
 	if len(chain) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (p *Peer) Start() time.Time { return p.start }
 // Marks returns the marks of the client's certificate, in the format of PublicKey and Name.
 func (p *Peer) Marks() []string { return p.marks }
 
-// Remember caches a value that was computed for the configuration with the given number.
+// Remember caches a value computed for the configuration with the given number.
 func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
 
 // Recall returns the cached value if it belongs to the configuration with the given number.
@@ -52,20 +52,20 @@ func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	return m.value, true
 }
 
-// hashPrefix is the prefix of a public key's hash. API keys use the same prefix.
+// hashPrefix is the prefix for the hash of a public key. API keys have the same prefix.
 const hashPrefix = "sha256:"
 
-// PublicKey returns the mark of a certificate's public key. hash must be "sha256:" and the SHA-256
-// of the SubjectPublicKeyInfo in 64 hexadecimal digits; otherwise ok is false.
+// PublicKey returns the mark for a certificate's public key. hash must be "sha256:" followed by the
+// SHA-256 of the SubjectPublicKeyInfo in 64 hexadecimal digits; otherwise, ok is false.
 func PublicKey(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// Name returns the mark of a subject alternative name. The format of the name determines its kind:
-// an IP address, a URI if it contains a colon, a mail address if it contains an @, otherwise a DNS
-// name. The mark contains the kind.
+// Name returns the mark for a subject alternative name. The format of the name determines its kind:
+// an IP address, a URI if it contains a colon, a mail address if it contains an @, and otherwise a
+// DNS name. The mark contains the kind.
 func Name(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
@@ -86,11 +86,12 @@ func Name(name string) (mark string) {
 func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
 func emailMark(name string) string { return "email " + strings.ToLower(name) }
 
-// uriMark returns the mark of a URI. It lower-cases only the scheme and the host, because in a
-// SPIFFE ID the path is case-sensitive.
+// uriMark returns the mark for a URI. It converts only the scheme and the host to lower case,
+// because the path of a SPIFFE ID is case-sensitive.
 func uriMark(u *url.URL) string {
 	folded := *u
-	folded.Host = strings.ToLower(u.Host) // url.Parse has lower-cased the scheme
+	// url.Parse has already converted the scheme to lower case.
+	folded.Host = strings.ToLower(u.Host)
 	return "uri " + folded.String()
 }
 

@@ -15,7 +15,7 @@ import (
 
 const fetchTime = 10 * time.Second
 
-// client opens a new connection for each fetch, because fetches are minutes apart.
+// client opens a new connection for each fetch, because there are minutes between fetches.
 var client = &http.Client{
 	Timeout: fetchTime,
 	Transport: &http.Transport{
@@ -25,7 +25,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// fetch fetches and parses a set. Of the response, its error contains only the status.
+// fetch fetches and parses a set. Its error contains nothing from the response except the status.
 func fetch(ctx context.Context, address string) (*jwt.Set, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -35,7 +35,7 @@ func fetch(ctx context.Context, address string) (*jwt.Set, error) {
 	r.Header.Set("User-Agent", "penstock")
 	a, err := client.Do(r)
 	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok { // the error's text repeats the URL
+		if wrapped, ok := errors.AsType[*url.Error](err); ok { // the error text repeats the URL
 			err = wrapped.Err
 		}
 		return nil, err

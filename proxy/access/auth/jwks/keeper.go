@@ -14,14 +14,14 @@ import (
 
 const (
 	refreshEvery = 5 * time.Minute
-	leastPause   = 5 * time.Second
+	leastPause   = 5 * time.Second // minimum time between fetches for tokens
 	mostBackoff  = time.Minute
 
-	longestWait  = time.Second
-	mostWaiting  = 64
-	absentFor    = 30 * time.Second // how long a kid counts as absent from the set
-	suspectPause = 30 * time.Second
-	mostAbsent   = 1024
+	longestWait  = time.Second      // maximum time that a token waits for a fetch
+	mostWaiting  = 64               // maximum number of waiting tokens of one issuer
+	absentFor    = 30 * time.Second // how long a missing kid counts as absent
+	suspectPause = 30 * time.Second // minimum time between fetches because of bad signatures
+	mostAbsent   = 1024             // maximum number of remembered kids
 )
 
 // Options configure a Keeper.
@@ -29,11 +29,12 @@ type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
 	// OnLoss is called when an issuer has removed a key from its set. The caller may have to end
-	// calls whose tokens were verified by the removed key.
+	// calls whose token was verified with that key.
 	OnLoss func()
 }
 
-// Keeper keeps the key sets of issuers up to date. Any goroutine may call its methods.
+// Keeper keeps the key sets of issuers up to date. Its methods may be called by multiple
+// goroutines.
 type Keeper struct {
 	opts  Options
 	fetch func(ctx context.Context, url string) (*jwt.Set, error)
@@ -46,8 +47,8 @@ type Keeper struct {
 // New returns a Keeper without sources.
 func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
 
-// Source returns the Source for a URL. The Keeper does not fetch the set until Follow names the
-// URL.
+// Source returns the Source for a URL. The Keeper does not fetch the set until Follow is called
+// with the URL.
 func (k *Keeper) Source(url string) *Source {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +60,7 @@ func (k *Keeper) Source(url string) *Source {
 	return s
 }
 
-// Follow makes the Keeper fetch the sets at the given URLs, and only those.
+// Follow makes the Keeper fetch exactly the sets at the given URLs.
 func (k *Keeper) Follow(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,15 +92,15 @@ func (k *Keeper) Close() {
 	}
 }
 
-// Source is the key set at one URL.
+// Source is the key set at a URL.
 type Source struct {
 	url    string
 	keeper *Keeper
-	cancel context.CancelFunc // non-nil while the Keeper follows the source; guarded by Keeper.mu
+	cancel context.CancelFunc // not nil while the Keeper follows the source; guarded by Keeper.mu
 	nudge  chan struct{}
 
 	set     atomic.Pointer[jwt.Set]
-	fetched atomic.Int64 // Unix time of the last successful fetch; 0: none
+	fetched atomic.Int64 // Unix time of the last successful fetch; 0 if none has succeeded
 	failed  atomic.Uint64
 	trouble atomic.Pointer[string]
 
@@ -107,31 +108,33 @@ type Source struct {
 	fetching bool
 	good     bool
 	asked    bool // whether a token has requested a fetch that has not started yet
-	// closed when the current fetch ends or, if none is running, when the next fetch ends
+	// ended is closed at the end of the current fetch or, if none is running, of the next fetch.
 	ended    chan struct{}
 	waiting  int
-	suspects time.Time               // when a wrong signature last caused a fetch
-	absent   map[jwt.Print]time.Time // until when a kid counts as absent, by hash of the token's header
+	suspects time.Time // when a wrong signature last caused a fetch
+	// When each kid stops counting as absent, keyed by the hash of the token's header.
+	absent map[jwt.Print]time.Time
 }
 
 // miss records that the set has no key for tokens with this header. The caller must hold mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
-	if len(s.absent) >= mostAbsent { // most entries are guesses; the others will be recorded again
+	// Most entries come from guessed kids; real ones are recorded again.
+	if len(s.absent) >= mostAbsent {
 		clear(s.absent)
 	}
 	s.absent[header] = now.Add(absentFor)
 }
 
-// Keys returns the set that was fetched last, or nil if none was fetched.
+// Keys returns the set fetched last, or nil if no set was fetched.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
 // Renew requests a newer set for a token that the current set cannot verify, and waits up to a
-// second until a fetch has ended. suspect is true if the set has the token's key but the signature
-// is wrong. The caller must call Keys again.
+// second for the end of a fetch. suspect is true if the set contains the token's key but the
+// signature is wrong. After Renew, the caller must call Keys again.
 //
-// If final is true, the keys that Keys returns decide about the token. In this case, a fetch has
-// started and ended since Renew was called, or the token may not cause a fetch. final is false if
-// the fetch has not ended, if it had started before the call, or if too many tokens are waiting.
+// If final is true, the result of Keys decides about the token. In this case, a fetch has started
+// and ended during Renew, or the token must not cause a fetch. final is false if the fetch has not
+// ended, if it had already started before Renew, or if too many tokens are waiting.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -154,7 +157,7 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 }
 
 // join makes a token wait for the current fetch or, if fresh is true, for a new fetch. If ended is
-// nil, the token does not wait, and Renew returns final.
+// nil, the token does not wait, and Renew returns final immediately.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,9 +188,9 @@ func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan s
 // State describes a source for operators.
 type State struct {
 	Keys     int
-	Fetched  time.Time // zero: never
+	Fetched  time.Time // time of the last successful fetch; zero if none has succeeded
 	Failures uint64
-	Trouble  string
+	Trouble  string // why the last fetch failed; empty if it succeeded
 }
 
 // State returns the state of the source.
@@ -241,15 +244,14 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due. The fetch is due after the duration most. If a token
-// requests a fetch, it is due earlier, but not before the duration least has passed. ok is false if
-// ctx has ended.
+// wait waits until the next fetch is due, which is after most at the latest. If a token requests a
+// fetch, it is due earlier, but not before least has passed. ok is false if ctx is done.
 func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()
 	quiet := time.NewTimer(least)
 	defer quiet.Stop()
-	var nudge chan struct{} // non-nil once the duration least has passed
+	var nudge chan struct{} // not nil once least has passed
 	for {
 		select {
 		case <-due.C:
@@ -272,7 +274,7 @@ func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
 	default:
 	}
 	s.mu.Unlock()
-	defer func() { // runs even after a panic
+	defer func() { // deferred so that it runs even after a panic
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fetching, s.good = false, set != nil

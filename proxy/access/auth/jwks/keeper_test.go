@@ -31,7 +31,7 @@ const (
 type issuer struct {
 	fetches, lost atomic.Int64
 	answer        atomic.Pointer[answer]
-	hang          atomic.Bool // makes fetches hang until the Keeper closes
+	hang          atomic.Bool // makes fetches hang until the Keeper is closed
 }
 
 type answer struct {
@@ -62,7 +62,7 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later advances the clock and waits until all work that is due has run.
+// later advances the clock and waits until all due work has run.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -84,12 +84,12 @@ func TestRefresh(t *testing.T) {
 		if later(refreshEvery); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
-		// A token with an unknown key causes a fetch immediately, even right after a periodic
+		// A token with an unknown key immediately causes a fetch, even right after a periodic
 		// fetch.
 		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
-		// All later tokens with unknown keys cause only one fetch, which starts after the pause.
+		// Further tokens with unknown keys cause only one fetch, which starts after the pause.
 		for n := range 100 {
 			go s.Renew(token(t, fmt.Sprint(n)), false)
 		}
@@ -122,7 +122,7 @@ func token(t *testing.T, kid string) *jwt.Token {
 }
 
 // TestRenew checks which tokens wait for a set, how long they wait, and which kids the Source then
-// remembers as absent.
+// treats as absent.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := answering(first, nil)
@@ -164,9 +164,9 @@ func TestRenew(t *testing.T) {
 		renew("of a dead issuer", "y", false, true, 1, 0)
 		i.answer.Store(&answer{text: first})
 		later(leastPause)
-		renew("of a live one again", "y", false, true, 1, 0) // this kid was not known to be absent
+		renew("of a live one again", "y", false, true, 1, 0) // this kid did not count as absent
 
-		// While a fetch runs, tokens that exceed the maximum number do not wait, and no other token
+		// While a fetch is running, tokens above the maximum number do not wait, and no other token
 		// waits longer than the maximum time.
 		later(leastPause)
 		i.hang.Store(true)
@@ -196,7 +196,7 @@ func TestDeadIssuer(t *testing.T) {
 		k := i.keeper()
 		s := k.Source(address)
 		k.Follow([]string{address})
-		if later(7 * time.Second); i.fetches.Load() != 4 { // at 0, 1, 3 and 7 s
+		if later(7 * time.Second); i.fetches.Load() != 4 { // fetches at 0, 1, 3 and 7 s
 			t.Errorf("%d fetches in the first seconds", i.fetches.Load())
 		}
 		if st := s.State(); st.Failures != 4 || st.Trouble != "refused" || st.Keys != 0 || !st.Fetched.IsZero() {
@@ -232,7 +232,7 @@ func TestWithdrawnKey(t *testing.T) {
 		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
-		i.answer.Store(&answer{text: "{}"}) // this is not a set, so no key is lost
+		i.answer.Store(&answer{text: "{}"}) // not a set, so no keys are lost
 		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
@@ -241,11 +241,11 @@ func TestWithdrawnKey(t *testing.T) {
 			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		k.Close()
-		k.Follow([]string{address}) // a reload after Close does not start a fetch
+		k.Follow([]string{address}) // a reload after Close starts no fetch
 	})
 }
 
-// TestFetch checks fetches from a real server that sends invalid responses.
+// TestFetch checks fetches from a real server, including invalid responses.
 func TestFetch(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	elsewhere := 0

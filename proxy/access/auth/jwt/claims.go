@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Text returns the string value of a claim, or "" if the claim is not a string. A name with dots,
-// such as realm_access.roles, is the name of a claim or a path to a nested claim.
+// Text returns the string value of a claim. If the claim is not a string, it returns "". A name
+// with dots, such as realm_access.roles, is either the name of a claim or a path to a nested claim.
 func (c Claims) Text(name string) string {
 	text, _ := find(c.members, name).(string)
 	return text
 }
 
-// Any calls is for the strings in a claim, and reports whether is has returned true for one of
-// them. A claim may be a string, a list of strings, or an object whose member names are the
-// strings. The claims scope and scp are lists separated by spaces (RFC 8693).
+// Any calls is for the strings in a claim, and reports whether is returned true for any of them. A
+// claim may be a string, a list of strings, or an object whose member names are the strings. The
+// scope and scp claims are lists separated by spaces (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
 }
@@ -44,9 +44,8 @@ func listed(value any) (out []string) {
 	return out
 }
 
-// given returns the names of those members of an object whose value is true or a non-empty object.
-// Zitadel encodes roles in this way: {"admin": {"ORG": "DOMAIN"}}. MaxToken limits the number of
-// members.
+// given returns the names of the object members whose value is true or a non-empty object. Zitadel
+// encodes roles like this: {"admin": {"ORG": "DOMAIN"}}. MaxToken limits the number of members.
 func given(members map[string]any) (names []string) {
 	for name, value := range members {
 		inner, ok := value.(map[string]any)
@@ -57,10 +56,10 @@ func given(members map[string]any) (names []string) {
 	return names
 }
 
-// find follows a name through nested objects. A member with the complete name takes precedence over
-// a path that follows the dots in the name. If more than one path exists, the path with the
-// shortest first name takes precedence. find visits each object at most once, because the path to
-// an object determines the remaining name.
+// find resolves a name in nested objects. A member with the complete name takes precedence over a
+// path formed by the dots in the name. If multiple paths exist, the path with the shortest first
+// name takes precedence. find visits each object at most once, because the path to an object
+// determines the remaining name.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value

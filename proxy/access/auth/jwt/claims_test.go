@@ -37,7 +37,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsOfProviders checks the formats in which providers write roles and groups: names with
+// TestClaimsOfProviders checks the formats that providers use for roles and groups: names with
 // dots, colons and slashes, nested claims, and objects whose member names are the roles.
 func TestClaimsOfProviders(t *testing.T) {
 	c := claims(t, `{

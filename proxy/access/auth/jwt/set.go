@@ -17,22 +17,25 @@ import (
 )
 
 const (
-	// MaxSet is the maximum size of a set in bytes. The sets of large issuers have about 10 KiB.
+	// MaxSet is the maximum size of a set in bytes. The sets of large issuers are about 10 KiB in
+	// size.
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is the maximum number of keys that are tried for one signature. A set usually has
-	// one key for each kid. If an issuer does not use kids, its set has a few keys during a
-	// rotation. Each try costs up to a millisecond.
+	// mostTried is the maximum number of keys tried for one signature. Usually, each kid in a set
+	// has one key. If an issuer does not use kids, its set contains a few keys during a rotation.
+	// Each try costs up to a millisecond.
 	mostTried = 8
 
-	leastRSA, mostRSA = 2048, 8192 // bits; if the key is longer, verifying a signature takes milliseconds
+	// The sizes of RSA keys are in bits. With a longer key, verifying a signature takes
+	// milliseconds.
+	leastRSA, mostRSA = 2048, 8192
 )
 
 // Print identifies a public key by its RFC 7638 thumbprint.
 type Print [sha256.Size]byte
 
-// Set contains the keys of an issuer. It is immutable.
+// Set contains an issuer's keys, read from a JWK Set (RFC 7517). It is immutable.
 type Set struct {
 	keys   []key
 	prints map[Print]struct{}
@@ -45,9 +48,9 @@ type key struct {
 	print     Print
 }
 
-// ParseSet parses a JWK Set. It omits keys that cannot verify any accepted token: encryption keys,
-// keys of unsupported types, and short keys. If the set contains only such keys, it returns an
-// error. An empty list is valid, because an issuer may withdraw all of its keys.
+// ParseSet parses a JWK Set. It omits keys that cannot verify accepted tokens: encryption keys,
+// keys of unsupported types, and short keys. If these are the only keys in the set, ParseSet
+// returns an error. An empty list is valid, because an issuer may withdraw all its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -55,7 +58,7 @@ func ParseSet(text []byte) (*Set, error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if !stdjson.Valid(text) { // Valid limits the nesting depth, but go-jose does not
+	if !stdjson.Valid(text) { // unlike go-jose, Valid limits the nesting depth
 		return nil, errors.New("the key set is not JSON")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil || raw.Keys == nil {
@@ -108,14 +111,15 @@ func parseKey(text []byte) (k key, ok bool) {
 	return k, true
 }
 
-// namesEd25519 reports whether name is the newer name of EdDSA with Ed25519 (RFC 9864).
+// namesEd25519 reports whether name is Ed25519, the newer name for EdDSA with that curve (RFC
+// 9864).
 func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
 
 func (k key) same(o key) bool { return o.id == k.id && o.print == k.print }
 
-// Len returns the number of keys.
+// Len returns the number of keys in the set.
 func (s *Set) Len() int { return len(s.keys) }
 
 // Has reports whether a key is in the set.
@@ -134,13 +138,13 @@ func (s *Set) Within(other *Set) bool {
 	return true
 }
 
-// Knows reports whether the set has a key that might verify a token.
+// Knows reports whether the set contains a key that might verify a token.
 func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
-// of returns the keys that might verify a token: the keys with its kid or, if the token has no kid,
-// all keys for its algorithm. It returns at most mostTried keys.
+// of returns the keys that might verify a token. These are the keys with the token's kid or, if the
+// token has no kid, all keys for its algorithm. It returns at most mostTried keys.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {

@@ -15,14 +15,14 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// MaxToken is the maximum size of a token in bytes. The header and the claims usually take up a few
-// KiB.
+// MaxToken is the maximum size of a token in bytes. The header and the claims usually have a size
+// of a few KiB.
 const MaxToken = 16 << 10
 
-// Leeway is the tolerated difference between the clocks of the issuer and the edge.
+// Leeway is the tolerated difference between the issuer's clock and the edge's clock.
 const Leeway = 60 * time.Second
 
-// The reasons why a token is refused.
+// These are the reasons for rejecting a token.
 var (
 	ErrMalformed  = errors.New("it is not a token of an accepted form")
 	ErrUnknownKey = errors.New("its key is not among the issuer's")
@@ -32,12 +32,12 @@ var (
 	ErrNotYet     = errors.New("it is not valid yet")
 )
 
-// Looks reports whether a credential has three parts separated by dots, like a token.
+// Looks reports whether a credential consists of three parts separated by dots, like a token.
 func Looks(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
 
 // Token is a parsed token. It must not be trusted until Verify has succeeded.
 type Token struct {
-	Issuer    string // not verified
+	Issuer    string // not verified yet
 	Algorithm string
 	keyID     string
 	jws       *jose.JSONWebSignature
@@ -80,7 +80,7 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether a header contains no member that changes how the token is verified or
+// plainHeader reports whether a header is free of members that change how the token is verified or
 // interpreted.
 func plainHeader(text []byte) bool {
 	header := object(text)
@@ -112,8 +112,8 @@ func object(text []byte) (members map[string]any) {
 	return members
 }
 
-// Verify verifies the signature with the keys that s.of returns for the token. It returns the
-// claims and the thumbprint of the key that verified the token. The error is ErrUnknownKey or
+// Verify verifies the signature with the keys in s that match the token. It returns the claims, and
+// the thumbprint of the key that verified the signature. The error is ErrUnknownKey or
 // ErrSignature.
 func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	keys := s.of(t)
@@ -128,20 +128,20 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token has one of the audiences and is valid at the time now. It
-// does not check the signature. Newer keys are fetched only for plausible tokens.
+// Plausible reports whether the token is intended for one of the audiences and is valid at the time
+// now. It does not check the signature. Newer keys are fetched only for plausible tokens.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
 }
 
-// Header returns a hash of the header members that select the key: alg and kid.
+// Header returns a hash of alg and kid, the header members that select the key.
 func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
 // Claims contains the claims of a verified token.
 type Claims struct{ members map[string]any }
 
-// Times is the period in which a token is valid, extended by the leeway at both ends.
+// Times is the validity period of a token, extended by the leeway at both ends.
 type Times struct{ From, To time.Time }
 
 // Check checks that the token is intended for one of the audiences, and returns its validity

@@ -23,7 +23,7 @@ import (
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// signed makes a token from any header.
+// signed returns a token with the given header, claims and signature key.
 func signed(t testing.TB, header, claims string, key crypto.Signer) string {
 	t.Helper()
 	input := encoded([]byte(header)) + "." + encoded([]byte(claims))
@@ -80,7 +80,7 @@ func newIssuer(t testing.TB) *issuer {
 
 const plainClaims = `{"iss":"joe","aud":"here","exp":2000000000}`
 
-// verify verifies a token in the same way as the edge.
+// verify verifies a token in the same way as the edge does.
 func (i *issuer) verify(token string) (Claims, error) {
 	t, err := Parse([]byte(token))
 	if err != nil {
@@ -90,7 +90,7 @@ func (i *issuer) verify(token string) (Claims, error) {
 	return c, err
 }
 
-// TestVectors checks the examples of RFC 7515, A.2 and A.3, and RFC 8037, A.3 and A.4.
+// TestVectors checks the examples in RFC 7515, A.2 and A.3, and RFC 8037, A.3 and A.4.
 func TestVectors(t *testing.T) {
 	const claims = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
 	for name, c := range map[string]struct{ key, token string }{
@@ -119,8 +119,8 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s has no audience: %v", name, err)
 		}
 	}
-	// The payload in RFC 8037 is plain text, so the example is not a token. Its key and its
-	// signature are valid, however.
+	// The payload in RFC 8037 is plain text, so the example is not a JWT. However, its key and its
+	// signature are valid.
 	const ed = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`
 	const text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
 	set, err := ParseSet([]byte(`{"keys":[` + ed + `]}`))
@@ -157,7 +157,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestConfusion checks that the known attacks on token verifiers fail.
+// TestConfusion checks that known attacks on token verifiers fail.
 func TestConfusion(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t)
 	good := signed(t, `{"alg":"ES256","kid":"ec"}`, plainClaims, i.ec)
@@ -228,7 +228,7 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(spelt); err == nil {
 		t.Error("another spelling of the signature is verified")
 	}
-	// A header that points to other keys is ignored, so it is harmless.
+	// A header that points to other keys is harmless, because the reference is ignored.
 	if _, err := i.verify(signed(t, `{"alg":"ES256","kid":"ec","jku":"https://evil.test/","x5u":"https://evil.test/"}`, plainClaims, i.ec)); err != nil {
 		t.Errorf("a good token with jku and x5u: %v", err)
 	}
@@ -243,22 +243,23 @@ func TestCheck(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	i := newIssuer(t)
 	for claims, want := range map[string]error{
-		`{"aud":"here","exp":1800000060}`:                    nil,
-		`{"aud":["there","here"],"exp":1800000060}`:          nil,
-		`{"aud":"here","exp":1799999941}`:                    nil, // within the leeway
-		`{"aud":"here","exp":1800000001.5}`:                  nil,
-		`{"aud":"here","exp":1799999940}`:                    ErrExpired,
-		`{"aud":"here","exp":0}`:                             ErrExpired,
-		`{"aud":"here"}`:                                     ErrMalformed,
-		`{"aud":"here","exp":"1800000060"}`:                  ErrMalformed,
-		`{"aud":"here","exp":-1}`:                            ErrMalformed,
-		`{"aud":"here","exp":1e300}`:                         ErrMalformed,
-		`{"aud":"here","exp":null}`:                          ErrMalformed,
-		`{"aud":"there","exp":1800000060}`:                   ErrAudience,
-		`{"aud":["here "],"exp":1800000060}`:                 ErrAudience,
-		`{"aud":[["here"]],"exp":1800000060}`:                ErrAudience,
-		`{"aud":{"here":1},"exp":1800000060}`:                ErrAudience,
-		`{"aud":{"here":{"x":1}},"exp":1800000060}`:          ErrAudience, // an object's member names are not an audience
+		`{"aud":"here","exp":1800000060}`:           nil,
+		`{"aud":["there","here"],"exp":1800000060}`: nil,
+		`{"aud":"here","exp":1799999941}`:           nil, // within the leeway
+		`{"aud":"here","exp":1800000001.5}`:         nil,
+		`{"aud":"here","exp":1799999940}`:           ErrExpired,
+		`{"aud":"here","exp":0}`:                    ErrExpired,
+		`{"aud":"here"}`:                            ErrMalformed,
+		`{"aud":"here","exp":"1800000060"}`:         ErrMalformed,
+		`{"aud":"here","exp":-1}`:                   ErrMalformed,
+		`{"aud":"here","exp":1e300}`:                ErrMalformed,
+		`{"aud":"here","exp":null}`:                 ErrMalformed,
+		`{"aud":"there","exp":1800000060}`:          ErrAudience,
+		`{"aud":["here "],"exp":1800000060}`:        ErrAudience,
+		`{"aud":[["here"]],"exp":1800000060}`:       ErrAudience,
+		`{"aud":{"here":1},"exp":1800000060}`:       ErrAudience,
+		// The member names of an object are not audiences.
+		`{"aud":{"here":{"x":1}},"exp":1800000060}`:          ErrAudience,
 		`{"Aud":"here","exp":1800000060}`:                    ErrAudience,
 		`{"exp":1800000060}`:                                 ErrAudience,
 		`{"aud":"here","exp":1800001000,"nbf":1800000060}`:   nil,
@@ -292,15 +293,16 @@ func TestParseSet(t *testing.T) {
 	}
 	for text, keys := range map[string]int{
 		`{"keys":[` + ed + `]}`:            1,
-		`{"keys":[` + ed + `,` + ed + `]}`: 1, // one key that is listed twice
-		`{"keys":[` + ed + `,` + strings.Replace(ed, "11qY", "21qY", 1) + `]}`:                                                                      2, // two keys with the same kid
+		`{"keys":[` + ed + `,` + ed + `]}`: 1, // the same key is listed twice
+		// Two keys have the same kid.
+		`{"keys":[` + ed + `,` + strings.Replace(ed, "11qY", "21qY", 1) + `]}`:                                                                      2,
 		`{"keys":[` + ed + `,{"kty":"new"},{"kty":"oct","k":"AA"},7]}`:                                                                              1,
 		`{"keys":[` + strings.Replace(ed, `"kid"`, `"use":"enc","kid"`, 1) + `]}`:                                                                   0,
 		`{"keys":[` + strings.Replace(ed, `"kid"`, `"alg":"HS256","kid"`, 1) + `]}`:                                                                 0,
 		`{"keys":[` + strings.Replace(ed, `"kid"`, `"d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","kid"`, 1) + `]}`:                             0,
 		`{"keys":[` + string(short) + `]}`:                                                                                                          0,
 		`{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}]}`: 0,
-		`{"keys":[]}`:               0, // an issuer has withdrawn all of its keys
+		`{"keys":[]}`:               0, // the issuer has withdrawn all its keys
 		`{"keys":{}}`:               0,
 		`{}`:                        0,
 		`[` + ed + `]`:              0,
@@ -320,8 +322,8 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-// TestSeveralKeys checks that at most 8 keys are tried if the token has no kid or more than one key
-// has its kid.
+// TestSeveralKeys checks that at most 8 keys are tried if the token has no kid or multiple keys
+// have its kid.
 func TestSeveralKeys(t *testing.T) {
 	other := newIssuer(t)
 	var keys []ed25519.PrivateKey
@@ -333,7 +335,8 @@ func TestSeveralKeys(t *testing.T) {
 		keys = append(keys, private)
 	}
 	for _, id := range []string{"", "one"} {
-		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}} // this key is for another algorithm, so it is not tried
+		// This key is not tried, because it is for another algorithm.
+		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}}
 		for _, k := range keys {
 			list = append(list, jose.JSONWebKey{Key: k.Public(), KeyID: id})
 		}
@@ -365,8 +368,8 @@ func TestSeveralKeys(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that malformed tokens are refused without a panic, and that only signed tokens
-// verify.
+// FuzzParse checks that malformed tokens are rejected without a panic, and that only signed tokens
+// pass verification.
 func FuzzParse(f *testing.F) {
 	i := newIssuer(f)
 	good := signed(f, `{"alg":"EdDSA","kid":"ed"}`, plainClaims, i.ed)
