@@ -8,7 +8,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// account implements limit.Account for one key of the fleet. Any goroutine may call its methods.
+// account implements limit.Account for one key in the fleet. Its methods may be called by multiple
+// goroutines.
 type account struct {
 	terms *terms
 	id    string
@@ -16,16 +17,16 @@ type account struct {
 
 	mu     sync.Mutex
 	usage  usage
-	active time.Duration // when a call last took requests, tokens or a slot
+	active time.Duration // when a call last acquired requests, tokens or a slot
 	queued bool
 
-	turns *turns // nil: a call that finds no free slot is refused immediately
+	turns *turns // if nil, a call is rejected immediately when no slot is free
 
 	number       uint64
-	born         string  // birth id that the store gave the account, from the last answer
-	flying, next *flight // message in flight, and the message that will follow it
+	born         string  // birth id of the account in the store, from the last answer
+	flying, next *flight // the message in flight, and the message that will follow it
 	sent         time.Duration
-	unheard      bool // whether the store may have lost the amounts that running calls hold
+	unheard      bool // whether the store may have lost the reservations of running calls
 	answered     time.Duration
 	unanswered   int // number of failed requests since the last answer
 }
@@ -44,7 +45,7 @@ func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
 	return a.take(limitsOf(l), needs{requests: 1}, now)
 }
 
-// GiveBack reverts the last successful Take. The store may already have counted that request, so
+// GiveBack reverts the last successful Take. The store may have counted that request already, so
 // GiveBack makes the key's next request free instead.
 func (a *account) GiveBack() {
 	a.mu.Lock()
@@ -52,7 +53,7 @@ func (a *account) GiveBack() {
 	a.usage.giveBack()
 }
 
-// refund reports whether a request is free because an earlier request was given back.
+// refund reports whether a request is free because an earlier one was given back.
 func (a *account) refund(l needs, at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,8 +78,8 @@ func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
 
-// Charge charges tokens that a running call has used in addition to those that it holds. It knows
-// the use at other edges from the store's last answer.
+// Charge charges tokens that a running call used in addition to those that it has reserved. It
+// takes the usage at other edges from the store's last answer.
 func (a *account) Charge(used int64, now time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,22 +90,22 @@ func (a *account) Charge(used int64, now time.Time) limit.Decision {
 	return a.usage.over(tokens, a.terms.since(now))
 }
 
-// settle charges the amounts that a call has used in place of the amounts that it held.
+// settle charges what a call has used instead of what it had reserved.
 func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.charge(held, used)
 }
 
-// charge is settle for a caller that holds mu.
+// charge does the work of settle. The caller must hold mu.
 func (a *account) charge(held, used needs) {
 	a.usage.earn(a.terms.now(), a.terms)
 	a.usage.settle(held, used)
 	a.queue()
 }
 
-// take takes either all amounts that a call needs, or nothing. If this edge holds too little, take
-// waits for the store.
+// take takes either all amounts that a call needs, or none. If this edge has too little, take waits
+// for the store.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
@@ -125,12 +126,12 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	return a.askStore(n, now)
 }
 
-// fenceBefore determines when an edge gives up the amounts that it holds: this long before its
-// lease expires.
+// fenceBefore is how long before the expiry of its lease an edge gives up the amounts that it was
+// granted.
 const fenceBefore = 2 * time.Second
 
-// waitedBefore reports whether Take has already waited for the store in vain for this call. A call
-// must not wait twice. The caller must hold mu.
+// waitedBefore reports whether Take has already waited for the store without success for this call.
+// A call must not wait twice. The caller must hold mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -139,11 +140,11 @@ func (a *account) waitedBefore(n needs) bool {
 	return true
 }
 
-// patience is how long an edge trusts an answer that nothing was free.
+// patience is how long an edge trusts an answer which says that nothing is free.
 const patience = 25 * time.Millisecond
 
-// tryTake takes the needed amounts from those that this edge holds. If the store has just answered
-// that nothing is free, tryTake refuses the call. ok is false if only the store can decide. The
+// tryTake takes the needed amounts from those granted to this edge. If the store has just answered
+// that nothing is free, tryTake rejects the call. ok is false if only the store can decide. The
 // caller must hold mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
@@ -155,9 +156,10 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Other edges may return amounts to the store, so an answer is trusted only for the time
-	// patience. It is not trusted while a message is in flight, which may return amounts. It is
-	// never trusted for slots, because a slot may become free at any time.
+	// Other edges may return amounts to the store, so the edge trusts an answer only for the time
+	// patience. It does not trust the answer while a message is in flight, because the message may
+	// return amounts. It never trusts an answer about slots, because a slot may become free at any
+	// time.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
@@ -186,8 +188,8 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	return allowed
 }
 
-// Levels returns the remaining requests and tokens. They consist of the amounts that this edge
-// holds and the amounts that were free at the last answer.
+// Levels returns the remaining requests and tokens. It adds the amounts granted to this edge and
+// the amounts that were free at the last answer.
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,17 +11,18 @@ var (
 	errUnsubscribe = errors.New("a connection that has subscribed is closed, not used again")
 )
 
-// asked counts the commands and the replies on one connection, so that boundedConn detects an
-// unsolicited reply. It expects one reply for each command, as the client does. Messages that the
-// store pushes are not replies, except the first confirmation of a subscription. They have the type
-// push in RESP3. In RESP2 they are arrays that follow a subscription.
+// asked counts the commands and replies on one connection, so that boundedConn can detect an
+// unsolicited reply. Like the client, it expects one reply to each command. Messages that the store
+// pushes are not replies, except the first confirmation of a subscription. In RESP3, they have the
+// type push. In RESP2, they are arrays that arrive after a subscription.
 type asked struct {
 	mu             sync.Mutex
 	sent, answered uint64         // number of commands, and number of replies
-	subscriptions  []subscription // subscriptions that have no reply yet
+	subscriptions  []subscription // subscriptions that have not been confirmed yet
 	further        int
-	arrays         []arrayReply // commands that still expect an array as their reply
-	resp3, resp2   bool         // whether HELLO 3 was sent; whether a subscription was made in RESP2
+	arrays         []arrayReply // commands whose array reply has not arrived yet
+	// resp3: HELLO 3 was sent; resp2: a subscription was made in RESP2.
+	resp3, resp2 bool
 }
 
 type subscription struct {
@@ -29,7 +30,7 @@ type subscription struct {
 	channels int
 }
 
-// arrayReply is a command with an array reply. The client reads the first elements of that array
+// arrayReply is a command whose reply is an array. The client reads the first elements of the array
 // without checking its length.
 type arrayReply struct {
 	number uint64
@@ -48,7 +49,7 @@ func (a *asked) ask(f *replyForm) error {
 		a.resp2 = !a.resp3
 	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
 		strings.HasPrefix(name, "SUNSUBSCRIBE"):
-		return errUnsubscribe // the store sends more than one reply, in different formats
+		return errUnsubscribe // the store sends multiple replies, in different formats
 	case name == "ROLE":
 		a.arrays = append(a.arrays, arrayReply{a.sent, 1})
 	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":
@@ -88,7 +89,7 @@ func (a *asked) hear(f *replyForm) error {
 	case a.answered == a.sent, confirms && !subscribes, subscribes && word == "QUEUED":
 		return errUnasked
 	case isError(f) && f.spaces < 2 && (strings.HasPrefix(word, "MOVED") || strings.HasPrefix(word, "ASK")):
-		return errReplyForm // the client reads the third word
+		return errReplyForm // the client reads the third word of such an error
 	}
 	if len(a.arrays) > 0 && a.arrays[0].number == a.answered {
 		if (f.top == '*' || f.top == '~') && f.members < a.arrays[0].least {
@@ -107,7 +108,7 @@ func (a *asked) hear(f *replyForm) error {
 }
 
 // spacesOf returns the minimum number of spaces that the client expects in a sentinel's message on
-// a channel.
+// the given channel.
 func spacesOf(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

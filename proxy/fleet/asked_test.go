@@ -27,8 +27,8 @@ const (
 	saysUnsubscribed = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
 )
 
-// exchange contains the client's commands, the store's output, and the error with which the last
-// byte of the output is refused.
+// exchange contains the client's commands, the store's output, and the error for the last byte of
+// that output.
 type exchange struct {
 	sent, comes string
 	want        error
@@ -64,8 +64,8 @@ var exchanges = map[string]exchange{
 	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
 }
 
-// TestAsked checks that an unsolicited reply is refused, and that messages that the store may push
-// are accepted.
+// TestAsked checks that an unsolicited reply is rejected, and that messages which the store may
+// push are accepted.
 func TestAsked(t *testing.T) {
 	all := maps.Clone(exchanges)
 	maps.Copy(all, sentinelExchanges)
@@ -100,8 +100,8 @@ var unasked = []string{
 	"%1\r\n+version\r\n*0\r\n", "%1\r\n+version\r\n_\r\n", "%1\r\n*0\r\n*0\r\n", "%1\r\n+proto\r\n+x\r\n", "%1\r\n+proto\r\n:3\r\n", "-ERR unknown command 'HELLO'\r\n",
 }
 
-// hostileStore answers each read with the next element of says, and then closes the connection. It
-// serves one client.
+// hostileStore answers each read with the next element of says, and finally closes the connection.
+// It serves one client.
 func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	var dialled atomic.Bool
 	return func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -125,8 +125,8 @@ func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls
 	}
 }
 
-// talkTo connects an edge to a store. A panic of the client would be on the client's goroutine and
-// end the process, so the test passes if the process survives.
+// talkTo connects an edge to a store. A panic in the client would happen on the client's goroutine
+// and end the process, so the test passes if the process survives.
 func talkTo(says ...string) {
 	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
 	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
@@ -166,8 +166,8 @@ func FuzzHostileStore(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { talkTo(first, second, third, fourth) })
 }
 
-// TestUnaskedReplies checks that an unsolicited message from the store causes at most an error, and
-// that the edge uses the store again once it answers correctly.
+// TestUnaskedReplies checks that an unsolicited message from the store causes at most an error. The
+// edge must use the store again once it answers correctly.
 func TestUnaskedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
@@ -177,8 +177,8 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply makes a store replace its reply to a command with the given reply. If to is "", the
-// next reply to any command is replaced. A push is sent in addition to the regular reply.
+// surviveReply makes a store send the given reply to a command, in place of the right one. If to is
+// empty, the next reply to any command is replaced. A push is sent in addition to the right reply.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
@@ -212,8 +212,8 @@ func findAgain(t *testing.T, r *remote, after string) {
 	}
 }
 
-// TestReplyLeftOut checks that the edge closes a connection on which the store has skipped a reply,
-// because each later command would get the reply to the previous command.
+// TestReplyLeftOut checks that the edge closes a connection on which the store skipped a reply.
+// Otherwise, each later command would get the reply to the command before it.
 func TestReplyLeftOut(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())

@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake measures the admission of a call in two cases: the edge already holds the needed
-// amounts, or it has to ask the store. The store is the twin, which answers without delay.
+// BenchmarkTake measures the admission of a call in two cases: the edge already has the needed
+// amounts, or it must ask the store. The store is the twin, which answers immediately.
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -31,9 +31,9 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkScript measures the script of an account in a real store that is otherwise idle. Four
-// edges send messages without pauses. After a pause of a few milliseconds, any script takes several
-// times as long, because the processor's caches are cold.
+// BenchmarkScript measures the account script in a real store that is otherwise idle. Four edges
+// send messages without pausing. After a pause of a few milliseconds, any script takes several
+// times as long, because the processor caches are cold.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

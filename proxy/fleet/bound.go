@@ -8,13 +8,14 @@ import (
 	"net"
 )
 
-// These constants limit the size of a reply. The largest replies contain all keys of the store, or
-// the usage rows of a day. The limits allow 130,000 keys with entries of 500 bytes each.
+// These constants limit the size of a reply. The largest replies contain all keys in the store, or
+// the usage rows of one day. The limits allow 130,000 keys with entries of 500 bytes.
 const (
-	maxBulk     = 8 << 20
-	maxLine     = 64 << 10
-	maxElements = 1 << 18 // total number of elements in all arrays of a reply; a map entry counts as two
-	maxReply    = 64 << 20
+	maxBulk = 8 << 20  // bytes of one string
+	maxLine = 64 << 10 // bytes of one line
+	// Maximum number of elements in all arrays of a reply; a map entry counts as two.
+	maxElements = 1 << 18
+	maxReply    = 64 << 20 // bytes of one reply
 	maxNesting  = 16
 )
 
@@ -41,17 +42,17 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 	return bound(c), nil
 }
 
-// boundedConn is a connection to the store that validates replies before the client reads them.
+// boundedConn is a connection to the store. It validates replies before the client reads them.
 //
-// The client allocates memory for the length that a reply announces, before it has received the
-// data. boundedConn therefore closes the connection as soon as an announced length exceeds a limit.
-// An unsolicited reply would make the client panic, so boundedConn closes the connection before the
-// client has received the complete reply.
+// The client allocates memory for the length that a reply announces, before the data has arrived.
+// boundedConn therefore closes the connection when an announced length exceeds a limit. An
+// unsolicited reply would make the client panic, so boundedConn closes the connection before the
+// client has the complete reply.
 type boundedConn struct {
 	net.Conn
 	form  replyForm
 	err   error
-	sent  replyForm // commands have the same format as replies
+	sent  replyForm // checks commands, which have the same format as replies
 	asked asked
 }
 
@@ -62,8 +63,8 @@ func bound(c net.Conn) *boundedConn {
 	return b
 }
 
-// Write counts the commands and then sends them. It counts them first because a reply may arrive
-// immediately. The client calls Write from one goroutine at a time.
+// Write counts the commands, and then sends them. This order is needed because a reply may arrive
+// immediately. The client calls Write from only one goroutine at a time.
 func (c *boundedConn) Write(p []byte) (int, error) {
 	if _, err := c.sent.scan(p); err != nil {
 		return 0, err
@@ -71,7 +72,7 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read reads and validates replies. The client calls Read from one goroutine at a time.
+// Read reads and validates replies. The client calls Read from only one goroutine at a time.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -89,10 +90,10 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 type replyForm struct {
 	next     replyPart
 	kind     byte
-	line     int // bytes read of the current line
-	number   int // the number that the current line announces
+	line     int
+	number   int // number that the current line announces
 	negative bool
-	streamed bool // the line announces '?', so elements follow until an end mark
+	streamed bool // whether the line announces '?', so that elements follow until an end marker
 	cr       bool
 	left     int
 	parents  [maxNesting]parent
@@ -100,18 +101,19 @@ type replyForm struct {
 	elements int
 	bytes    int
 
-	ended   func(*replyForm) error // called when a reply is complete, before the last byte of the reply is passed on
+	// Called when a reply is complete, before the client gets the last byte of the reply.
+	ended   func(*replyForm) error
 	top     byte
-	members int      // number of elements of the outermost array that have been read
+	members int
 	kept    int      // number of elements whose first bytes are stored in word
-	word    [48]byte // first bytes of a string, or of an array's first elements
+	word    [48]byte // first bytes of a string, or of the first elements of an array
 	letters int
 	ends    [3]int
 	spaces  int // number of spaces in a string, or in the last stored element
 }
 
-// member returns the first bytes of one of the stored elements. If the reply is a string, member 0
-// is that string.
+// member returns the first bytes of a stored element. If the reply is a string, member 0 is that
+// string.
 func (f *replyForm) member(n int) string {
 	switch {
 	case f.members == 0 && n == 0:
@@ -139,19 +141,20 @@ const (
 )
 
 type parent struct {
-	left      int  // number of remaining elements, or streaming
-	pairs     bool // whether the aggregate is a map or an attribute
-	attribute bool // whether it is an attribute, which describes the value after it and is not a value
-	odd       bool // whether the number of elements so far is odd (only if streaming)
+	left  int  // number of elements that remain, or streaming
+	pairs bool // whether the aggregate is a map or an attribute
+	// Whether it is an attribute, which describes the value after it and is not itself a value.
+	attribute bool
+	odd       bool // whether the number of elements so far is odd; used only if streaming
 }
 
 const streaming = -1
 
-// scan parses bytes and returns how many of them are valid. The error describes the first invalid
+// scan parses p, and returns how many of its bytes are valid. The error describes the first invalid
 // byte.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // string has checked that this length does not exceed maxReply
+		if f.next == partString { // string has checked that the length does not exceed maxReply
 			n := min(f.left, len(p)-i)
 			f.keep(p[i : i+n])
 			f.left -= n
@@ -254,8 +257,7 @@ func (f *replyForm) text(b byte) error {
 	return nil
 }
 
-// keep stores bytes of a string in word. A string that is longer than word cannot match a known
-// name.
+// keep stores bytes of a string in word. A string longer than word cannot match a known name.
 func (f *replyForm) keep(p []byte) {
 	if f.depth > 1 || f.members >= f.kept {
 		return
@@ -282,7 +284,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits checks an announced length digit by digit, before the line is complete.
+// fits checks an announced length digit by digit, even before the line is complete.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':
@@ -303,7 +305,7 @@ func (f *replyForm) announced() error {
 		return errReplyForm
 	}
 	if null && f.depth == 0 {
-		f.top = '_' // the client does not distinguish the kinds of null
+		f.top = '_' // the client does not distinguish the types of null
 	}
 	switch f.kind {
 	case '$', '!', '=':

@@ -25,8 +25,8 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns the part of a store's output that passes. The commands that it pretends to have
-// sent would allow more replies.
+// bounded returns the part of a store's output that a boundedConn accepts. It pretends that enough
+// commands were sent to allow any number of replies.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
@@ -50,8 +50,8 @@ var largestReplies = []string{
 	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
 }
 
-// TestGoodReplies checks that valid replies pass completely, and that each is parsed independently
-// of the previous one.
+// TestGoodReplies checks that valid replies are accepted completely, and that each reply is parsed
+// independently of the previous one.
 func TestGoodReplies(t *testing.T) {
 	for _, reply := range append(largestReplies, goodReplies...) {
 		sent := reply + reply + "*262144\r\n"
@@ -98,8 +98,8 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// TestBadReplies checks that the valid bytes before an invalid byte pass, and that no later byte
-// passes.
+// TestBadReplies checks that the valid bytes before an invalid byte are accepted, and that no later
+// byte is.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
@@ -121,8 +121,8 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestSplitReplies checks that the same bytes pass wherever the reads split them, and that parsing
-// does not allocate.
+// TestSplitReplies checks that the same bytes are accepted no matter how they are split across
+// reads, and that parsing does not allocate.
 func TestSplitReplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replies := slices.Clone(goodReplies)
@@ -156,8 +156,8 @@ func TestSplitReplies(t *testing.T) {
 	}
 }
 
-// FuzzReplies checks that the output is a prefix of the input, and that it is the complete input
-// unless there is an error.
+// FuzzReplies checks that the output is a prefix of the input. Without an error, it must be the
+// complete input.
 func FuzzReplies(f *testing.F) {
 	for _, reply := range goodReplies {
 		f.Add(reply)
@@ -178,7 +178,7 @@ func FuzzReplies(f *testing.F) {
 }
 
 // TestHugeReplies checks that a reply that announces too much data causes an error but no
-// allocation, and that the edge uses the store again once it answers correctly.
+// allocation. The edge must use the store again once it answers correctly.
 func TestHugeReplies(t *testing.T) {
 	for _, reply := range []string{"*2147483647\r\n", "$2147483647\r\nabc", "%-1\r\n"} {
 		store := miniredis.RunT(t)

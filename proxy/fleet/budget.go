@@ -9,12 +9,12 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// A budget is an account for one key and one period. The account's name contains the period, so a
-// new period starts at zero. Charges do not decrease over time.
+// A budget is an account for one key and one period. The account name contains the period, so a new
+// period starts at zero. Charges do not decrease over time.
 //
-// An edge reports its use since the start of the period under the name of its ledger, which
-// survives a restart. If the store loses all data or an edge crashes, each use is therefore still
-// counted exactly once. Amounts that a dead edge held become free again, because the edge may not
+// An edge reports its usage since the start of the period under the name of its ledger, which
+// survives restarts. All usage is therefore counted exactly once, even if the store loses all data
+// or an edge crashes. Amounts reserved by a dead edge become free again, because the edge may not
 // have used them.
 
 // budgetKinds are the kinds of the cells in a budget: requests (unused), tokens, and spend in
@@ -35,7 +35,8 @@ type keyBudget struct {
 
 	mu      sync.Mutex
 	current [limit.Periods]*periodBudget
-	before  [limit.Periods]*periodBudget // previous periods, for calls that started in them
+	// Budgets of previous periods, for calls that started during those periods.
+	before [limit.Periods]*periodBudget
 }
 
 type periodBudget struct {
@@ -43,11 +44,12 @@ type periodBudget struct {
 	account *account
 
 	mu    sync.Mutex
-	spent money.Amount // exact spend at this edge; the account counts millionths
+	spent money.Amount // exact spend at this edge; the account counts in millionths
 }
 
-// NewBudget returns the fleet-wide budget of a key. used returns this edge's use. edge is the name
-// under which this edge has reported use before; "" creates a new name.
+// NewBudget returns the fleet-wide budget of a key. used returns the usage at this edge. edge is
+// the name under which this edge has reported usage before; if it is empty, NewBudget creates a new
+// name.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -56,8 +58,8 @@ func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
 	return &keyBudget{terms: t, id: id, edge: edge, used: used}
 }
 
-// of returns the budget of the period that contains now. A new periodBudget starts with this edge's
-// use so far in the period.
+// of returns the budget for the period that contains now. A new periodBudget starts with this
+// edge's usage in the period so far.
 func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodOf(period, now)
 	b.mu.Lock()
@@ -83,8 +85,8 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	return next
 }
 
-// heldIn returns the budget of a period with a given number, or nil if that period ended too long
-// ago.
+// heldIn returns the budget for the period with the given number, or nil if that period ended too
+// long ago.
 func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +98,8 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths converts an amount to millionths and rounds up. If amounts were not rounded up, each
-// edge could exceed the limit by a fraction of a millionth.
+// millionths converts an amount to millionths and rounds up. Without rounding up, each edge could
+// exceed the limit by a fraction of a millionth.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -130,9 +132,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell makes accounts report to the store: the account of the period with index from, and the
-// accounts of all longer periods. A refused call has not taken anything from these accounts, but a
-// new process may still have to report the use of the previous process.
+// tell makes the accounts report to the store: that of the period with the index from, and those of
+// all longer periods. A rejected call has not used these accounts, but a new process may still have
+// to report the usage of the previous process.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -145,8 +147,8 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns the amount that a call holds: the expected cost, or the whole budget if that is
-// less.
+// atMost returns the amount that a call reserves. It is the expected cost, or the entire budget if
+// that is less.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -157,12 +159,12 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// refusal describes why a budget refuses a call:
+// refusal describes why a budget rejects a call:
 //
-//   - the use of the fleet, as far as it is known to this edge;
+//   - the usage of the entire fleet, as far as this edge knows;
 //   - whether the call would be admitted if all running calls ended without using anything (Freed);
-//   - if this edge may grant only a share of the remaining budget: that share (Part), and how long
-//     the restriction lasts (Wait).
+//   - if this edge may grant only a share of the remaining budget, the share (Part) and the
+//     duration of the restriction (Wait).
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -192,8 +194,8 @@ func costOf(n needs) limit.Cost {
 	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
 }
 
-// Used implements limit.Budget. It returns the use of the fleet, as far as it is known to this
-// edge.
+// Used implements limit.Budget. It returns the usage of the entire fleet, as far as this edge
+// knows.
 func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	a := b.of(period, now).account
 	a.mu.Lock()
@@ -205,10 +207,10 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return costOf(used)
 }
 
-// used returns how much of the budget all edges have used, as far as it is known to this edge.
+// used returns how much of the budget all edges have used, as far as this edge knows.
 func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 
-// Settle implements limit.Budget. A call's use counts in the period in which the call ends.
+// Settle implements limit.Budget. A call's usage counts in the period in which the call ends.
 func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 	for period, number := range held.At {
 		if number == 0 {

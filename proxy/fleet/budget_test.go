@@ -11,12 +11,11 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// budgetEdge is an edge with a ledger that does not lose any usage.
 type budgetEdge struct {
 	fleet  *Fleet
 	line   *line
 	budget *keyBudget
-	used   limit.Cost // use in the period according to the ledger
+	used   limit.Cost // usage in the period according to the ledger
 	held   []limit.Held
 }
 
@@ -31,7 +30,6 @@ func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	})
 }
 
-// settleAll ends all faults and makes every edge report its use.
 func (w *world) settleAll() {
 	for _, l := range w.lines {
 		l.lose, l.mute, l.repeat, l.delay, l.cut = never, never, never, never, false
@@ -41,7 +39,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unknown returns the part of the edge's use and holds that the edge has not reported.
+// unknown returns the part of the edge's usage and reservations that the edge has not reported.
 func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -55,10 +53,10 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 }
 
 // TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
-// makes the store lose all data. At the end, the store's account must equal the use of all edges. A
-// call may be admitted only if it fits into the budget in addition to the used and the held
-// amounts. One excess is allowed: when the lease of an edge expires, the edge's unreported use and
-// holds are added to the budget.
+// makes the store lose all data. At the end, the account in the store must equal the usage of all
+// edges. A call may be admitted only if it fits into the budget in addition to the used and
+// reserved amounts. One excess is allowed: when an edge's lease expires, the edge's unreported
+// usage and reservations may exceed the budget.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -95,7 +93,8 @@ func TestBudgetOfAFleet(t *testing.T) {
 			case 1:
 				w.lines[i].hearLate()
 			case 2:
-				w.tick(time.Millisecond) // a start takes time, so two processes must not start in the same microsecond
+				// A start takes time, so that no two processes start in the same microsecond.
+				w.tick(time.Millisecond)
 				w.startBudget(string(rune('a'+i)), e, i)
 			case 3, 4, 5:
 				if len(e.held) > 0 {
@@ -144,9 +143,11 @@ func TestBudgetOfAFleet(t *testing.T) {
 				e.budget.Settle(e.held[0], limit.Cost{}, w.now)
 				e.held = e.held[1:]
 			}
-			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // makes the edge notice a forgotten budget
+			// This call makes the edge notice that the budget was lost.
+			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now)
 			sum.Tokens += e.used.Tokens
-			sum.Spend.Micros += millionths(e.used.Spend) // each edge rounds its report up to whole millionths
+			// Each edge rounds up to whole millionths in its report.
+			sum.Spend.Micros += millionths(e.used.Spend)
 		}
 		for _, e := range all {
 			for _, p := range e.budget.current {
@@ -171,7 +172,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 }
 
 // TestRefusedDayTellsMonth checks that an edge that starts with an exhausted daily budget still
-// reports its use in the month.
+// reports its usage in the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
@@ -187,9 +188,9 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// TestForgottenBudget checks that a budget does not start at zero after the store has lost it,
-// whichever edge asks first. At most the amount that was free at the edges' last answers may be
-// available.
+// TestForgottenBudget checks that a budget does not start at zero after the store has lost it, no
+// matter which edge asks first. At most the amount that was free at the edges' last answers may be
+// granted.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
@@ -226,7 +227,8 @@ func TestForgottenBudget(t *testing.T) {
 		if used > 5000 {
 			t.Fatalf("%d of 5000 tokens were used in round %d", used, round)
 		}
-		if round%2 == 0 { // otherwise the store forgets the budgets before all edges have reported
+		// In other rounds, the store loses the budgets before all edges have reported.
+		if round%2 == 0 {
 			w.pass(time.Second)
 		}
 	}
@@ -235,7 +237,7 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget checks refusals after the store has lost its data. A refusal must
+// TestPartOfForgottenBudget checks rejections after the store has lost its data. A rejection must
 // contain the edge's share of the remaining budget, and the time until the call can be admitted.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}

@@ -18,8 +18,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// slowLine is a line that can be used by simultaneous calls. Its store takes a millisecond to
-// answer.
+// slowLine is a line that simultaneous calls can use. Its store takes a millisecond per answer.
 type slowLine struct {
 	*line
 	mu    sync.Mutex
@@ -34,8 +33,8 @@ func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	return s.line.Exchange(ctx, id, m)
 }
 
-// TestBurst checks that a burst of calls of an idle key is admitted completely if its limits allow,
-// even while the edge returns excess amounts.
+// TestBurst checks that a burst of calls with an idle key is admitted completely if the limits
+// allow it, even while the edge returns excess amounts.
 func TestBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   config.KeyLimits
@@ -92,8 +91,7 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 	}
 }
 
-// asking is a call that waits for a message, or that has not yet continued after the message has
-// ended.
+// asking is a call that waits for a message, or that has not continued yet after the message.
 type asking struct {
 	flight *flight
 	needs  needs
@@ -101,18 +99,18 @@ type asking struct {
 }
 
 // interleaved runs the calls, messages and reports of an edge in arbitrary orders that the locks
-// allow.
+// permit.
 type interleaved struct {
 	*rapid.T
 	*account
 	twin *twin
 
 	waiting []asking
-	message *message // message in flight
+	message *message
 	reply   reply
 
 	limits needs
-	used   needs // use of each limit
+	used   needs // usage per limit
 	held   []needs
 }
 
@@ -186,8 +184,8 @@ func (w *interleaved) step() {
 	}
 }
 
-// TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for it,
-// however the edge's calls, messages and reports interleave.
+// TestNoneIsRefusedForWhomThereIsRoom checks that no call is rejected if the key's limits have room
+// for it, no matter how the edge's calls, messages and reports interleave.
 func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

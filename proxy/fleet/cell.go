@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// These are the indexes of the cells of an account. Each limit of a key has a cell.
+// These are the indexes of an account's cells. Each limit of a key has a cell.
 const (
 	requests = iota
 	tokens
@@ -17,77 +17,83 @@ const (
 
 type needs [cells]int64
 
-// cell is this edge's view of one limit of a key, in units of the limit. The store grants amounts
-// in advance, and learns from a later message how much of them was used.
+// cell is this edge's view of one limit of a key, in the units of that limit. The store grants
+// amounts in advance, and learns from a later message how much of them was used.
 type cell struct {
 	kind  kind
-	limit int64 // limit of the whole fleet; 0: no limit
+	limit int64 // limit for the entire fleet; 0 if there is none
 
-	spare   int64 // granted amount that no call holds; negative if a call has used more than its estimate
-	awaited int64 // part of spare that is reserved for calls that have waited for the last answer
+	// Granted amount that no call has reserved; negative if a call used more than its estimate.
+	spare   int64
+	awaited int64 // part of spare that is set aside for calls that have waited for the last answer
 	running int64
-	charged int64 // amount charged since the start of the process
-	acked   int64 // part of charged that the last answered message reported
-	refunds int64 // number of requests that were given back; as many later requests are free
+	charged int64 // amount charged since the process started
+	acked   int64 // part of charged that was reported in the last answered message
+	refunds int64 // number of requests given back; as many later requests are free
 
-	// The fields below are from the last answer. They are reduced as debts decrease over time.
+	// The fields below come from the last answer. The edge updates them as debts decrease over
+	// time.
 	at   time.Duration
-	seen bool    // whether any answer has been received
-	free float64 // amount that no edge holds or owes; negative if the edges exceed the limit
+	seen bool // whether there has been an answer
+	// Amount that is neither reserved nor owed by any edge; negative if the edges exceed the limit.
+	free float64
 	debt float64 // charges of all edges that still count
-	own  float64 // this edge's part of debt
+	own  float64 // part of debt caused by this edge
 
 	// The fields below apply while the store is lost. alone is the amount that this edge may use
-	// without the store, computed at the time aloneAt. If grace is true, this edge admits one call
-	// of any size.
+	// without the store, as computed at the time aloneAt. If grace is true, this edge admits one
+	// call of any size.
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
-	owed    float64 // debt that the store knows, which decreases first
-	forgone float64 // unreported use that has expired without the store, so the store need not count it
+	owed    float64 // debt known to the store, which decreases first
+	// Unreported usage that has expired while the store was lost, so the store does not have to
+	// count it.
+	forgone float64
 
-	// After a loss of data, other edges may hold or have used amounts that the store does not know.
-	// Until the time doubtful, this edge takes at most:
+	// After a loss of data, other edges may have reserved or used amounts that the store does not
+	// know. Until the time doubtful, this edge therefore takes at most:
 	//
-	//   - its share of the slots;
-	//   - the amount in part of a budget;
-	//   - the amount in part of a rate, plus its share of the amount that becomes free over time.
+	//   - for slots, its share;
+	//   - for a budget, the amount in part;
+	//   - for a rate, the amount in part and its share of the amount that becomes free over time.
 	doubted  time.Duration // start of this period
 	doubtful time.Duration // end of this period
 	part     float64
-	parted   bool // whether part also limits the slots
+	parted   bool // whether part also limits slots
 }
 
 // kind determines what happens to an amount after a call has used it.
 type kind uint8
 
 const (
-	slot   kind = iota // the amount is free again when the call ends
+	slot   kind = iota // the amount becomes free when the call ends
 	paid               // the amount is charged, and the charge decreases by limit per minute
 	budget             // the amount stays charged until the period ends
-	turn               // used only in messages: calls of this edge wait for a slot, so edges take turns
+	// Used only in messages, if calls at this edge wait for a slot and edges take turns.
+	turn
 )
 
-// part reports one cell in a message.
+// part is what a message says about one cell.
 type part struct {
 	kind    kind
 	limit   int64
 	charged int64
-	base    int64 // part of charged that the store already knows or need not count
-	own     int64 // this edge's part of the debt; for a budget, the sum that all edges have reported
+	base    int64 // part of charged that the store knows or does not have to count
+	own     int64 // this edge's part of the debt; for a budget, the sum reported by all edges
 	least   int64 // amount that the edge does not return
 	want    int64
 }
 
-// grant reports one cell in an answer.
+// grant is what an answer says about one cell.
 type grant struct {
 	held int64
 	debt float64
 	free float64
 }
 
-// An edge prefetches more than it uses, so that most calls do not need a message. If more than half
-// of the limit is free, all edges together prefetch a tenth of the free amount. Otherwise each edge
+// An edge prefetches more than it uses, so that most calls need no message. If more than half of
+// the limit is free, all edges together prefetch a tenth of the free amount. Otherwise, each edge
 // prefetches a hundredth of the limit.
 const (
 	farPart  = 10
@@ -101,7 +107,6 @@ func (c *cell) target(edges int) int64 {
 	return c.limit / nearPart
 }
 
-// far reports whether more than half of the limit is free.
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
 // keep returns how long after the last call an edge keeps its spare amount. The time is shorter if
@@ -129,12 +134,12 @@ func (c *cell) catchUp(now time.Duration) {
 	}
 }
 
-// need returns the amount that a call takes. A call that needs more than the limit takes the whole
+// need returns the amount that a call takes. A call that needs more than the limit takes the entire
 // limit.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n. While the store is lost, the amount comes from c.alone, otherwise from
-// c.spare.
+// take reserves n for a call. The amount comes from c.alone while the store is lost, and from
+// c.spare otherwise.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
@@ -152,8 +157,8 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back makes n usable again. If free is negative, the edges exceed the limit, and n reduces the
-// excess first.
+// back makes n available again. If free is negative, the edges exceed the limit, and n first
+// reduces the excess.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -168,16 +173,18 @@ func (c *cell) back(n int64, lost bool) {
 	}
 }
 
+// unacked returns how much of the charged amount the store must still count.
 func (c *cell) unacked() int64 { return c.charged - c.base() }
 
-// base returns the part of charged that the store need not count.
+// base returns the part of charged that the store does not have to count.
 func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 
+// unclaimed returns the spare amount that is not reserved for waiting calls.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns the cell's part of a message. If spare exceeds target, it gives back the excess.
-// Until the answer arrives, the edge uses only the amount in least, because the store may receive
-// the message even if its answer is lost.
+// report returns what a message says about the cell. If spare exceeds target, it returns the
+// excess. Until the answer arrives, the edge uses only the amount in least, because the store may
+// receive the message even if the answer is lost.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -201,9 +208,9 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 }
 
 // doubt starts the period after a loss of data in which the store may not know what other edges
-// hold. During this period, this edge may use its spare amount and its share of the amount that was
-// free at the last answer. If it was working without the store, it may use what remains of c.alone
-// instead.
+// have reserved. During this period, this edge may use its spare amount, and its share of the
+// amount that was free at the last answer. If it was working without the store, it may instead use
+// what remains of c.alone.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -215,9 +222,10 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful = part, now, now+lease
 }
 
-// doubtReturn starts the period after the store's return in which other edges still have to report
-// their use. If alone is true, this edge was working without the store, and continues with what
-// remains of its share. Otherwise it gets its share of the amount that the answer reports as free.
+// doubtReturn starts the period after the store's return in which other edges may still have to
+// report their usage. If alone is true, this edge was working without the store, and continues with
+// the remainder of its share. Otherwise, it gets its share of the amount that is free according to
+// the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -226,12 +234,12 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
-// untilAllTold is how long an edge waits for the other edges to reach the store again, counted from
-// its first answered heartbeat.
+// untilAllTold is how long an edge waits for the other edges to reach the store again, after its
+// first answered heartbeat.
 const untilAllTold = 2 * heartbeat
 
-// withheld reports whether this edge must not take n although the store would grant it, because
-// other edges may hold or have used it.
+// withheld reports whether this edge must not take n even though the store would grant it, because
+// other edges may have reserved or used it.
 func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtful:
@@ -245,20 +253,18 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	return c.part < float64(n)
 }
 
-// known returns the debt that the store knew at the last answer, less the amount by which it has
-// decreased since then.
+// known returns the debt known to the store at the last answer, minus the decrease since then.
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)) }
 
-// leave starts a period without the store. The edge continues with its spare amount and its share
-// of the free amount. If the last answer is not fresh, the edge may admit one call of any size. In
-// addition, it gets its share of the rate for the time since the last answer, but for at most a
-// minute.
+// leave starts a period without the store. The edge continues with its spare amount and with its
+// share of the free amount. If the last answer is not fresh, the edge may admit one call of any
+// size. It also gets its share of the rate for the time since the last answer, up to a minute.
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
 	case c.seen && (fresh || c.kind == budget):
 		c.alone += max(c.free, 0) / float64(edges)
-	case c.kind == budget: // this edge knows only its own use
+	case c.kind == budget: // this edge knows only its own usage
 		c.alone = max(0, float64(c.limit)/float64(edges)-float64(c.charged+c.running))
 	}
 	if c.kind == budget && now < c.doubtful {
@@ -271,9 +277,9 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 }
 
 // earn adds the amount that becomes free over time while the store is lost. Each edge gets its
-// share of the rate, up to its share of the limit. The edge subtracts this amount from the use in
-// its next reports (forgone), because otherwise the store would let the same amount expire a second
-// time.
+// share of the rate, up to its share of the limit. In its next reports, the edge subtracts this
+// amount from its usage (forgone), because otherwise the same amount would expire a second time in
+// the store.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// storeClock tracks the store's clock, using the times in the answers about accounts. If the
-// store's clock is set forward, the store ends the leases of live edges and grants their amounts to
-// other edges. Debts also decrease for the skipped time, by at most a minute's worth. If the clock
-// is set back, accounts continue from their last time.
+// storeClock tracks the store's clock by means of the times in the answers about accounts. If the
+// store's clock is set forward, leases of live edges expire early, and the store grants their
+// amounts to other edges. Debts also decrease for the skipped time, by up to a minute's worth. If
+// the clock is set back, accounts continue from their last time.
 type storeClock struct {
 	mu    sync.Mutex
 	known bool
-	// upper bound of the store's clock minus this edge's clock
-	ahead  time.Duration
-	jumped time.Duration // when this edge noticed that the clock was set forward, by this edge's clock
+	// ahead is an upper bound of the store's clock minus this edge's clock.
+	ahead time.Duration
+	// When this edge noticed that the clock was set forward, according to this edge's clock.
+	jumped time.Duration
 	ever   bool
 }
 
@@ -22,10 +23,10 @@ type storeClock struct {
 // time by which a late message can shorten a lease.
 const clockJump = 2 * time.Second
 
-// setForward processes a reading of the store's clock, which the store took between sent and now on
-// this edge's clock. answered is the time of an account's last answer. setForward reports whether
-// the clock was set forward after answered. In that case, the store may have ended the leases of
-// edges that have not reported since then.
+// setForward processes a reading of the store's clock, taken between sent and now on this edge's
+// clock. answered is the time of an account's last answer. setForward reports whether the clock was
+// set forward after answered. In that case, leases of edges that have not reported since then may
+// have expired.
 func (c *storeClock) setForward(reading, sent, now, answered time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ func (w *world) setClock(by time.Duration) {
 	w.tick(time.Millisecond)
 }
 
-// TestClockSetBack checks that after the store's clock was set back, debts decrease as before, and
-// the slots of a dead edge become free after the usual time.
+// TestClockSetBack checks what happens after the store's clock was set back. Debts must decrease as
+// before, and the slots of a dead edge must become free after the usual time.
 func TestClockSetBack(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -49,8 +49,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetForward checks that after the store's clock was set forward, no edge takes the slots
-// that live edges hold. Once the lease time has passed, all free slots must be usable.
+// TestClockSetForward checks that no edge takes the slots of live edges after the store's clock was
+// set forward. Once the lease time has passed, all free slots must be usable.
 func TestClockSetForward(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 20}
 	for held, free := range map[int]int{20: 0, 10: 10} {
@@ -59,7 +59,7 @@ func TestClockSetForward(t *testing.T) {
 		w.end(1, w.fill(1, limits, 1, held)) // both edges know the account
 		w.fill(1, limits, 1, held)
 		w.pass(time.Second)
-		w.fill(0, limits, 1, 1) // the last answer to the edge reports what is free
+		w.fill(0, limits, 1, 1) // the last answer tells the edge what is free
 		before := 0
 		if free > 0 {
 			before = 1
@@ -79,8 +79,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// TestClockOfMembers checks that an edge that died before the store's clock was set back stays a
-// member for at most the lease time.
+// TestClockOfMembers checks an edge that died before the store's clock was set back. It must stay a
+// member for no longer than the lease time.
 func TestClockOfMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

@@ -17,18 +17,20 @@ import (
 
 // Options configure a fleet.
 type Options struct {
-	Store    StoreOptions
-	Timeout  time.Duration // how long a call waits for the store
-	Edges    int           // expected number of edges; 0: unknown. More edges may join
-	WhenLost string        // config.LostDivide, LostOpen or LostClosed
+	Store   StoreOptions
+	Timeout time.Duration // how long a call waits for the store
+	// Expected number of edges; 0 if unknown. More edges may join.
+	Edges    int
+	WhenLost string // one of config.LostDivide, LostOpen and LostClosed
 
-	Signer  *sign.Signer // signs the entries that this edge writes; nil: entries are not signed
+	Signer  *sign.Signer // signs entries written by this edge; nil if entries are not signed
 	Metrics *metrics.Set
 	Self    func() Member
 	Log     *zap.Logger
 }
 
-// Fleet connects this edge to the other edges of the fleet. Any goroutine may call its methods.
+// Fleet connects this edge to the other edges in the fleet. Its methods may be called by multiple
+// goroutines.
 type Fleet struct {
 	terms terms
 	self  func() Member
@@ -37,17 +39,18 @@ type Fleet struct {
 	signer  *sign.Signer
 	clock   storeTime
 	unheard bool        // whether the answer to the last heartbeat was lost
-	ignored atomic.Bool // whether the last heartbeat returned members that were ignored
+	ignored atomic.Bool // whether the last heartbeat returned members that this edge ignored
 
 	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
-	up      atomic.Bool // last logged state of the store
+	up      atomic.Bool // state of the store that was last logged
 	told    atomic.Bool
 	refused atomic.Bool
 	late    atomic.Bool
 	prefix  string
 
-	forgotten atomic.Int64 // how often the store has lost, or may have lost, this edge's entry
+	// Number of times that the store has lost, or may have lost, this edge's entry.
+	forgotten atomic.Int64
 
 	taken atomic.Bool
 
@@ -62,7 +65,7 @@ type Fleet struct {
 	ask       chan struct{} // requests a heartbeat
 }
 
-// New returns a Fleet. Until Heartbeats has reached the store, the store counts as lost.
+// New returns a Fleet. The store counts as lost until Heartbeats has reached it.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refused.log = o.Log
@@ -89,18 +92,18 @@ func newFleet(o *Options, s store) *Fleet {
 	return f
 }
 
-// Account returns the account of a key. It must be called once for each key, because two accounts
+// Account returns the account of a key. It must be called only once per key, because two accounts
 // for the same key would compete for its limits.
 func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
-// SetEdges sets the expected number of edges; 0: unknown.
+// SetEdges sets the expected number of edges. 0 means unknown.
 func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 
 // Available reports whether the breaker is closed.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
-// Client returns the client of the store, so that other packages can store their data. Until the
-// store has been reached, it returns an error.
+// Client returns the store's client, so that other packages can store their data in the store. If
+// the store has not been reached yet, Client returns an error.
 func (f *Fleet) Client() (valkey.Client, error) {
 	if c := f.client.Load(); c != nil {
 		return *c, nil
@@ -108,7 +111,8 @@ func (f *Fleet) Client() (valkey.Client, error) {
 	return nil, errUnreached
 }
 
-// Close closes the connections to the store. Heartbeats and Reports must have returned before.
+// Close closes the connections to the store. Heartbeats and Reports must have returned before Close
+// is called.
 func (f *Fleet) Close() { f.terms.store.Close() }
 
 func (f *Fleet) show(set *metrics.Set) {

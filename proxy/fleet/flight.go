@@ -8,20 +8,19 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message and the calls that wait for its answer. The granted amount is reserved for
-// these calls until each of them has taken or given up its share. Until then, no report returns the
-// amount, and no later call takes it.
+// flight is a message together with the calls that wait for its answer. The granted amount is set
+// aside for these calls until each of them has taken its share or given it up. Until then, no
+// report returns the amount, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
-	wanted needs // sum of the needs of the waiting calls
+	wanted needs // sum of what the waiting calls need
 }
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
-// askStore sends a message to the store and decides according to the answer. All waiting calls of
-// the key share one message. The caller must hold mu, which is released while the message is in
-// flight.
+// askStore sends a message to the store, and decides based on the answer. All waiting calls of the
+// key share one message. The caller must hold mu, which is released while the message is in flight.
 func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
@@ -43,7 +42,7 @@ func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	return a.decide(f, n, own, now+waited)
 }
 
-// join adds a call to those that wait for the next message. The first of these calls sends the
+// join adds a call to those waiting for the next message. The first of these calls sends the
 // message.
 func (a *account) join(own needs) (f *flight, leads bool) {
 	if leads = a.next == nil; leads {
@@ -55,8 +54,8 @@ func (a *account) join(own needs) (f *flight, leads bool) {
 	return a.next, leads
 }
 
-// decide ends the wait of a call: the call takes its share of the grant or gives it up. The caller
-// must hold mu.
+// decide ends the wait of a call. The call either takes its share of the grant or gives it up. The
+// caller must hold mu.
 func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
 	answered := f.answered()
 	if answered {
@@ -96,8 +95,9 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 	}
 }
 
-// lead sends the message of a flight after the previous message has ended. It returns false if it
-// could not send the message. The caller must hold mu, which is released during the wait.
+// lead sends the message of a flight once the previous message has been answered or has failed. If
+// it could not send the message, it returns false. The caller must hold mu, which is released
+// during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
@@ -125,11 +125,11 @@ func (a *account) send(ctx context.Context, f *flight) {
 	r, err = a.terms.store.Exchange(ctx, a.id, &m)
 }
 
-// errUnheard is the error if a panic prevented a message from being sent.
+// errUnheard is the error after a panic that prevented a message from being sent.
 var errUnheard = errors.New("the message was not sent")
 
-// message builds the next message. Until its answer arrives, the edge uses only the amount that the
-// message does not return. The caller must hold mu and must have set flying.
+// message builds the next message. Until the answer arrives, the edge uses only the amounts that
+// the message does not return. The caller must hold mu and must have set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}
@@ -149,18 +149,19 @@ func (a *account) message(now time.Duration) message {
 	return m
 }
 
-// idleKept is how long the store keeps an account after its last message. A budget's account is
-// kept longer.
+// idleKept is how long the store keeps an account after its last message. It keeps the account of a
+// budget longer.
 const idleKept = 10 * time.Minute
 
 // lostAt reports whether the birth id in an answer shows that the store has lost the account. If
-// the account has had no messages for the time idleKept, it has merely expired, and no call holds
-// an amount of it. The caller must hold mu.
+// the account had no messages for the time idleKept, it has only expired, and no call has reserved
+// amounts from it. The caller must hold mu.
 func (a *account) lostAt(now time.Duration, birth string) bool {
 	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
 	return kept && a.born != "" && a.born != birth
 }
 
+// land ends the flight of a message with its answer. The caller must hold mu.
 func (a *account) land(m *message, r reply, err error) {
 	f := a.flying
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"penstock/config"
 )
 
-// Link gives other packages access to the store. The breaker counts the outcomes of their commands
-// as well. Any goroutine may call its methods.
+// Link provides other packages with access to the store. The outcomes of their commands also count
+// for the breaker. Its methods may be called by multiple goroutines.
 type Link struct {
-	Edge   string // id of this edge; unique to each process
+	Edge   string // id of this edge, unique to each process
 	remote *remote
 	terms  *terms
 }
 
-// NewLink returns a Link to the store of a fleet.
+// NewLink returns a Link to a fleet's store.
 func NewLink(f *Fleet) *Link {
 	r, _ := f.terms.store.(*remote)
 	return &Link{Edge: f.terms.edge, remote: r, terms: &f.terms}
@@ -30,7 +30,7 @@ func (l *Link) Available() bool { return l.remote.Available() }
 // Edges returns how many edges share the limits while the store is lost.
 func (l *Link) Edges() int { return l.terms.edges() }
 
-// Run runs a script on one key. It adds the fleet's prefix to the key.
+// Run runs a script on one key. Run adds the fleet's prefix to the key.
 func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -55,7 +55,7 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns at most count entries of a stream, starting after the entry with the id after. last
+// Read returns up to count entries from a stream, starting after the entry with the id after. last
 // is the id of the last returned entry.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
@@ -65,7 +65,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	key = l.key(key)
 	began := time.Now()
 	read, err := (*c).Do(ctx, (*c).B().Xread().Count(int64(count)).Streams().Key(key).Id(after).Build()).AsXRead()
-	if valkey.IsValkeyNil(err) { // no new entries
+	if valkey.IsValkeyNil(err) { // there are no new entries
 		err = nil
 	}
 	l.remote.countOutcome(key, began, err)
@@ -77,12 +77,12 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 
 func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
 
-// Slots counts the slots of one upstream across the fleet. Its account has only one limit, the
+// Slots counts an upstream's slots across the fleet. Its account has a single limit, the
 // concurrency.
 type Slots struct{ account *account }
 
-// NewSlots returns the Slots of an upstream. It must be called once for each upstream, because two
-// accounts for the same upstream would compete for its slots. waited reports whether calls of this
+// NewSlots returns the Slots for an upstream. It must be called only once per upstream, because two
+// accounts for the same upstream would compete for its slots. waited reports whether calls at this
 // edge are waiting for a slot. wake makes one of these calls try again. Neither function may block
 // on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
@@ -92,11 +92,11 @@ func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots
 	return &Slots{a}
 }
 
-// Take acquires a slot. It returns false if the fleet has none left.
+// Take acquires a slot. If the fleet has no slot left, Take returns false.
 func (s *Slots) Take(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK
 }
 
-// Give returns a slot.
+// Give releases a slot.
 func (s *Slots) Give() { s.account.Settle(0, 0) }

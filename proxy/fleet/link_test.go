@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestStream checks that a stream can be read from any entry, and that it is trimmed to about the
-// requested length. Before its first entry, reading the stream must return no entries.
+// TestStream checks that a stream can be read from any entry on, and that it is trimmed to about
+// the requested length. Reading the stream must return nothing before the first entry is added.
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}
@@ -58,7 +58,8 @@ func TestStream(t *testing.T) {
 }
 
 // TestSlots checks that the fleet never uses more slots than an upstream has. The slots of a dead
-// edge must become free after its lease, and each edge must use its share while the store is lost.
+// edge must become free after its lease has expired, and while the store is lost, each edge must
+// use its share.
 func TestSlots(t *testing.T) {
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
 	waited, wake := func() bool { return false }, func() {}
@@ -77,7 +78,7 @@ func TestSlots(t *testing.T) {
 	if n := all(1); n != 1 {
 		t.Fatalf("%d of the one that came free", n)
 	}
-	w.lines[0].cut = true // edge 0 is dead
+	w.lines[0].cut = true // simulates the death of edge 0
 	w.pass(lease + time.Second)
 	if n := all(1); n != 3 {
 		t.Errorf("%d slots of the dead edge came back", n)

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// Member is the entry that an edge sends with every heartbeat.
+// Member is an edge's entry, which the edge sends with every heartbeat.
 type Member struct {
 	Name     string `json:"name"`
 	Version  string `json:"version"`
@@ -22,23 +22,24 @@ type Member struct {
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// The fields below are zero if an edge with an older version sent the entry.
+	// The fields below are zero if the entry was sent by an edge with an older version.
 	Generation uint64 `json:"generation,omitempty"`
-	Calls      uint64 `json:"calls,omitempty"` // number of calls that have ended since the start
-	Level      string `json:"level,omitempty"` // level of the verdict, as on the status page
-	Verdict    string `json:"verdict,omitempty"`
-	Self       bool   `json:"self,omitempty"`
-	ID         string `json:"id"`
-	Expires    int64  `json:"expires,omitempty"` // in milliseconds of the store's clock
+	// Number of calls that have ended since the process started.
+	Calls   uint64 `json:"calls,omitempty"`
+	Level   string `json:"level,omitempty"` // level of the verdict, as shown on the status page
+	Verdict string `json:"verdict,omitempty"`
+	Self    bool   `json:"self,omitempty"`
+	ID      string `json:"id"`
+	Expires int64  `json:"expires,omitempty"` // in milliseconds of the store's clock
 }
 
 // membersMost is the maximum number of members. An edge ignores all other entries in the store.
 const membersMost = 256
 
-// storeTime is the store's clock at the last heartbeat. Only the goroutine that runs Heartbeats
-// uses it.
+// storeTime is the time on the store's clock at the last heartbeat. Only the goroutine that runs
+// Heartbeats uses it.
 type storeTime struct {
-	reading int64 // milliseconds; 0: no heartbeat was answered yet
+	reading int64 // in milliseconds; 0 if no heartbeat has been answered yet
 	at      time.Duration
 }
 
@@ -46,8 +47,8 @@ func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.a
 
 const heartbeat = time.Second
 
-// Heartbeats announces this edge to the other edges until ctx ends. While the store does not
-// answer, the edge sends only heartbeats to it.
+// Heartbeats announces this edge to the other edges until ctx is done. While the store does not
+// answer, the edge sends it only heartbeats.
 func (f *Fleet) Heartbeats(ctx context.Context) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -88,8 +89,8 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.clock = storeTime{int64(a.clock / 1000), now}
 		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
-		// The store has lost the entries of the other edges as well. They will announce themselves
-		// again.
+		// The store has also lost the entries of the other edges. These edges will announce
+		// themselves again.
 		if !a.known && before > 0 {
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
@@ -99,7 +100,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		if !a.known {
 			f.remind()
 		}
-		// If an answer was lost, it may have reported that the store did not know this edge.
+		// A lost answer might have reported that the store did not know this edge.
 		if !a.known || f.unheard {
 			f.forgotten.Add(1)
 		}
@@ -107,7 +108,7 @@ func (f *Fleet) beat(ctx context.Context) {
 	} else {
 		f.unheard = true
 	}
-	// If the first heartbeat fails, this is logged although the state does not change.
+	// If the first heartbeat fails, this is logged even though the state does not change.
 	up, told := f.terms.store.Available(), f.told.Swap(true)
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
@@ -120,8 +121,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 }
 
-// checkEviction warns if the store may evict accounts when its memory is full. An evicted account
-// would start at zero.
+// checkEviction logs a warning if the store may evict accounts when its memory is full. An evicted
+// account would start at zero.
 func (f *Fleet) checkEviction(ctx context.Context) {
 	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",
@@ -152,8 +153,8 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet records the live edges. It validates each entry, because an edge with a different version,
-// or another program, may have written the entry.
+// meet records the live edges. It validates each entry, because it may have been written by another
+// program or by an edge with a different version.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
 	seen := map[string]bool{}
@@ -164,7 +165,7 @@ func (f *Fleet) meet(all []string) {
 			continue
 		case m.ID == f.terms.edge:
 			m.Self = true
-		case len(members) >= membersMost-1 || !f.counts(&m, said): // One more member is this edge itself.
+		case len(members) >= membersMost-1 || !f.counts(&m, said): // the last member is this edge
 			ignored++
 			continue
 		}
@@ -182,8 +183,8 @@ func (f *Fleet) meet(all []string) {
 	f.terms.seen.Store(int64(len(members)))
 }
 
-// counts reports whether the entry of a member is valid: an edge of the fleet has signed it, and it
-// has not expired.
+// counts reports whether a member's entry is valid, which means that an edge of the fleet has
+// signed it and it has not expired.
 func (f *Fleet) counts(m *Member, said string) bool {
 	if f.signer.Signed(sign.Member, m.ID, said) {
 		return m.Expires >= f.clock.reading
@@ -199,16 +200,18 @@ func (f *Fleet) Members() []Member {
 	return nil
 }
 
-// State describes the fleet from the point of view of this edge.
+// State describes the fleet as seen by this edge.
 type State struct {
-	StoreAnswers bool     `json:"store_answers"`
-	StoreRefuses bool     `json:"store_refuses,omitempty"` // the store answers, but refuses this edge's commands
-	StoreLate    bool     `json:"store_late,omitempty"`    // the store answers too late for calls
-	WhenLost     string   `json:"when_lost"`
-	Members      []Member `json:"members"`
+	StoreAnswers bool `json:"store_answers"`
+	// Whether the store answers but rejects this edge's commands.
+	StoreRefuses bool `json:"store_refuses,omitempty"`
+	// Whether the store answers too late for calls.
+	StoreLate bool     `json:"store_late,omitempty"`
+	WhenLost  string   `json:"when_lost"`
+	Members   []Member `json:"members"`
 }
 
-// State returns the state of the fleet. If f is nil, it returns nil.
+// State returns the state of the fleet. For a nil f, it returns nil.
 func (f *Fleet) State() *State {
 	if f == nil {
 		return nil
@@ -219,7 +222,7 @@ func (f *Fleet) State() *State {
 	}
 }
 
-// Configurations returns how many different configurations are in use among the members.
+// Configurations returns how many different configurations the members use.
 func (s *State) Configurations() int {
 	seen := map[string]bool{}
 	for i := range s.Members {
@@ -228,7 +231,7 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// Trouble describes the fleet's problem with the store. It returns "" if the store answers.
+// Trouble describes the problem with the store. If the store answers, Trouble returns "".
 func (s *State) Trouble() string {
 	if s == nil || s.StoreAnswers {
 		return ""

@@ -17,8 +17,8 @@ import (
 )
 
 // TestForgedMembers checks that entries written without the fleet's secret do not count as members,
-// and therefore do not divide limits. Copies of an entry must count as a single member, and only
-// for a short time.
+// and therefore do not affect how limits are divided. Copies of an entry must count as one member,
+// and only for a short time.
 func TestForgedMembers(t *testing.T) {
 	secrets := []string{"the secret"}
 	now := time.Now()
@@ -65,7 +65,7 @@ func TestForgedMembers(t *testing.T) {
 }
 
 // TestMembersAreBounded checks that forged entries in the store cannot make the status page huge,
-// and that this edge is always a member.
+// and that this edge always counts as a member.
 func TestMembersAreBounded(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f := w.edges[0]
@@ -85,7 +85,6 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// lossy is a store that may lose its answers to heartbeats.
 type lossy struct {
 	store
 	lost bool
@@ -99,8 +98,7 @@ func (l *lossy) Heartbeat(context.Context, string, string) (alive, error) {
 }
 
 // TestLostAnswer checks that usage rows are sent again if a heartbeat gets no answer. The store may
-// have lost all data before it received this heartbeat, in which case the next answers would not
-// reveal the loss.
+// have lost all data before that heartbeat arrived, and later answers would not reveal the loss.
 func TestLostAnswer(t *testing.T) {
 	f := newWorld(1, config.KeyLimits{}, config.LostDivide).edges[0]
 	s := &lossy{store: f.terms.store}

@@ -9,7 +9,8 @@ import (
 	"penstock/config"
 )
 
-// exact records everything that the fleet admits: the debt, the held amounts and the running calls.
+// exact records everything that the fleet has admitted: the debt, the reserved amounts and the
+// running calls.
 type exact struct {
 	*rapid.T
 	*world
@@ -17,15 +18,17 @@ type exact struct {
 	at     time.Time
 	owed   [cells]float64
 	calls  []runningCall
-	beyond [cells]float64 // amounts that the store granted before it lost its data
+	beyond [cells]float64 // amounts granted before the store lost its data
 
 	held, running int64 // amounts of calls whose edge has a valid lease
 }
 
 type runningCall struct {
-	edge  int
-	held  int64
-	freed bool // whether the edge's lease has expired, so that the held amount counts as used and the slot is free
+	edge int
+	held int64
+	// Whether the edge's lease has expired. The reserved amount then counts as used, and the slot
+	// is free.
+	freed bool
 }
 
 func (e *exact) pay() {
@@ -36,8 +39,8 @@ func (e *exact) pay() {
 	}
 }
 
-// admit starts a call at an edge. It fails the test if the fleet admits a call that a single edge
-// with the whole limit would refuse.
+// admit starts a call at an edge. It fails the test if a single edge with the entire limit would
+// reject this call.
 func (e *exact) admit(i int) {
 	if !e.keys[i].Take(e.limits, e.now).OK {
 		return
@@ -88,8 +91,8 @@ func (e *exact) kill(i int) {
 	e.start(i)
 }
 
-// used returns the debt and the held amounts in each cell, including the amounts held for future
-// calls.
+// used returns the debt and the reserved amounts in each cell, including the amounts granted for
+// future calls.
 func (e *exact) used() [cells]float64 {
 	e.pay()
 	all := [cells]float64{e.owed[requests], e.owed[tokens] + float64(e.held), float64(e.running)}
@@ -104,7 +107,7 @@ func (e *exact) used() [cells]float64 {
 	return all
 }
 
-// covered fails the test if the store does not know the whole use, because it would then grant some
+// covered fails the test if the store does not know all usage, because it would then grant some
 // amounts twice.
 func (e *exact) covered() {
 	a := e.twin.accounts["a"]
@@ -123,7 +126,7 @@ func (e *exact) covered() {
 func (e *exact) forget() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
-		if c.freed { // the edge has since reported the call again
+		if c.freed { // the edge has reported the call again since then
 			e.beyond[tokens] += float64(c.held)
 			e.beyond[slots]++
 		}
@@ -131,7 +134,7 @@ func (e *exact) forget() {
 	e.twin.forget()
 }
 
-// lapsed makes the store release the amounts that the calls of an edge hold.
+// lapsed makes the store release the amounts reserved by the calls of an edge.
 func (e *exact) lapsed(id string) {
 	for n := range e.calls {
 		if c := &e.calls[n]; e.edges[c.edge].terms.edge == id && !c.freed {
@@ -141,7 +144,7 @@ func (e *exact) lapsed(id string) {
 	}
 }
 
-// meanwhile runs other events while an answer to an edge is in flight.
+// meanwhile lets other events happen while an answer to edge i is in flight.
 func (e *exact) meanwhile(i int) {
 	l := e.lines[i]
 	was := l.meanwhile
@@ -156,10 +159,10 @@ func (e *exact) meanwhile(i int) {
 	}
 }
 
-// TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls of
-// different edges, and kills edges. It checks that the fleet never admits more requests, tokens or
-// simultaneous calls than a single edge with the whole limit would. Two excesses are allowed: calls
-// that continue after the lease of their edge has expired, and amounts that the store had granted
+// TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls at
+// different edges, and kills edges. The fleet must never admit more requests, tokens or
+// simultaneous calls than a single edge with the entire limit would. Two excesses are allowed:
+// calls that continue after their edge's lease has expired, and amounts that the store granted
 // before it lost its data.
 func TestNeverMoreThanOneEdge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

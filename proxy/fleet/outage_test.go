@@ -8,9 +8,9 @@ import (
 	"penstock/config"
 )
 
-// TestOutage checks that while the store is lost, the edges continue with their shares, and the
-// fleet exceeds its limit by at most 1 %. When the store answers again, the edges must share the
-// limit again.
+// TestOutage checks that the edges continue with their shares while the store is lost, and that the
+// fleet then exceeds its limit by at most 1 %. When the store answers again, the edges must share
+// the limit again.
 func TestOutage(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for _, share := range []float64{0.3, 1.5} {
@@ -49,7 +49,7 @@ func TestOutage(t *testing.T) {
 			}
 			for phase, n := range admitted {
 				least := min(0.98*float64(calls[phase]), 0.98*2*perMinute)
-				if phase == 1 && skew { // the edge has only its own share
+				if phase == 1 && skew { // the edge has only its share
 					least /= edges
 				}
 				if float64(n) < least {
@@ -60,17 +60,19 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestReturnOneByOne checks edges that reach the store again one after the other. The first edge
-// must not use amounts that the other edges have used but not reported, or amounts that the store
-// has forgotten.
+// TestReturnOneByOne checks edges that reach the store again one after another. The first edge must
+// not use amounts that the other edges used but have not reported, or amounts that the store has
+// lost.
 func TestReturnOneByOne(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for n := range 4 {
-		all, forgets := n&1 == 0, n&2 == 2 // all: the first edge also has calls while the store is lost
+		// all: the first edge also has calls while the store is lost; forgets: the store loses its
+		// data.
+		all, forgets := n&1 == 0, n&2 == 2
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
 		w := newWorld(edges, limits, config.LostDivide)
 		owed, admitted := 0.0, 0
-		quarter := func(from, to int) (n int) { // quarters of a second
+		quarter := func(from, to int) (n int) { // a quarter of a second of calls at these edges
 			for range 12 {
 				w.pass(20 * time.Millisecond)
 				owed = max(0, owed-perMinute/60.*0.02)
@@ -120,7 +122,7 @@ func TestReturnOneByOne(t *testing.T) {
 	}
 }
 
-// TestLost checks whether each setting of fleet.lost admits a call if the store was never reached.
+// TestLost checks how many calls each setting of fleet.lost admits if the store was never reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
 	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
@@ -147,7 +149,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReturn checks that calls that started or ended while the store was lost do not leave held
+// TestReturn checks that calls that started or ended while the store was lost leave no reserved
 // amounts behind.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
@@ -185,9 +187,9 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// TestUnheardAnswer checks use that was reported to the store in a message whose answer was lost.
-// At the store, this use expires over time, so an edge that works without the store must not let
-// the same use expire again.
+// TestUnheardAnswer checks usage that was reported to the store in a message whose answer was lost.
+// This usage expires in the store over time. An edge that works without the store must not let it
+// expire a second time.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -212,8 +214,8 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
-// fill starts calls at an edge until a call is refused or most calls have started. Each call takes
-// a slot and some tokens. fill returns the number of started calls.
+// fill starts calls at an edge until a call is rejected or most calls have started. Each call
+// acquires a slot and some tokens. fill returns the number of calls that it started.
 func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
 	for ; n < most; n++ {
 		if _, d := w.keys[edge].Reserve(l, tokens, w.now); !d.OK {
@@ -231,7 +233,7 @@ func (w *world) end(edge, calls int) {
 }
 
 // TestDeadEdge checks that the slots of a dead edge become free, and that the requests and tokens
-// that it held count as used.
+// granted to it count as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -250,7 +252,8 @@ func TestDeadEdge(t *testing.T) {
 		w.pass(asksEvery)
 		n = w.fill(1, limits, 400, 1)
 	}
-	if after > 9500*time.Millisecond { // the remaining time up to ten seconds is a reserve for slow machines
+	// The last half second of the permitted ten is a reserve for slow machines.
+	if after > 9500*time.Millisecond {
 		t.Errorf("the slots of the dead edge are free after %s", after)
 	}
 	if n := w.fill(1, limits, 400, 9); n != 3 {
@@ -261,8 +264,8 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestForgetfulStore checks that after the store has lost all data, each edge keeps its share and
-// the fleet does not exceed its limit.
+// TestForgetfulStore checks that after the store has lost all data, each edge keeps to its share
+// and the fleet does not exceed its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(3, limits, config.LostDivide)
@@ -282,8 +285,8 @@ func TestForgetfulStore(t *testing.T) {
 	}
 }
 
-// TestSlotsMove checks that the slots of ended calls are immediately free at every edge, and that
-// no edge uses more than its share while the store is lost.
+// TestSlotsMove checks that when a call ends, its slot is immediately free at every edge. While the
+// store is lost, no edge may use more than its share.
 func TestSlotsMove(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 6}
 	w := newWorld(3, limits, config.LostDivide)
@@ -308,7 +311,7 @@ func TestSlotsMove(t *testing.T) {
 	}
 }
 
-// TestRemind checks that an emptied store learns about the running calls again as soon as a
+// TestRemind checks that after the store was emptied, the running calls are reported again once a
 // heartbeat reveals the loss.
 func TestRemind(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
@@ -328,7 +331,7 @@ func TestRemind(t *testing.T) {
 
 // TestForgottenSlots checks an account after the store has lost its data. For the duration of a
 // lease, no edge may take more than its share of the slots, because the store does not know all
-// running calls. Afterwards, any edge may use all free slots. If an account has merely expired, its
+// running calls. After that, any edge may use all free slots. If an account has only expired, its
 // slots must not be divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
@@ -359,8 +362,8 @@ func TestForgottenSlots(t *testing.T) {
 	}
 }
 
-// TestForgottenOnce checks that an edge that gets no answer after the store has lost all data
-// repeats its report, and that the store counts the reported use only once.
+// TestForgottenOnce checks that an edge repeats its report if it gets no answer after the store has
+// lost all data. The store must count the reported usage only once.
 func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -379,8 +382,8 @@ func TestForgottenOnce(t *testing.T) {
 	}
 }
 
-// TestWaitsOnce checks that a call that has waited in vain in Take does not wait again in Reserve.
-// The next call must wait again.
+// TestWaitsOnce checks that a call that waited without success in Take does not wait again in
+// Reserve. The next call must wait again.
 func TestWaitsOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostOpen)
@@ -404,9 +407,9 @@ func TestWaitsOnce(t *testing.T) {
 	}
 }
 
-// TestLostFromTheStart checks a new key if the store was never reached. The edge starts with a
-// small allowance, which grows at its share of the rate. After a minute, it must have its whole
-// share of the key's per-minute limits.
+// TestLostFromTheStart checks a new key if the store has never been reached. The edge starts with a
+// small amount, which grows at its share of the rate. After a minute, it must have its entire share
+// of the key's per-minute limits.
 func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
@@ -432,8 +435,8 @@ func TestLostFromTheStart(t *testing.T) {
 }
 
 // TestEdgesUnknown checks that an edge that starts without the store takes half of the shared
-// limits, unless its configuration sets the number of edges. An edge that is configured with a
-// store is probably not alone.
+// limits, unless the number of edges is configured. An edge with a configured store is probably not
+// the only one.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)

@@ -11,7 +11,6 @@ import (
 	"penstock/config"
 )
 
-// world is a fleet in virtual time.
 type world struct {
 	now    time.Time
 	began  time.Time
@@ -35,7 +34,7 @@ func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	return w
 }
 
-// start starts the process of an edge, which gets a new id each time.
+// start starts the process of an edge. The process gets a new id each time.
 func (w *world) start(i int) {
 	o := Options{Edges: len(w.edges), WhenLost: w.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 	f := newFleet(&o, w.lines[i])
@@ -48,7 +47,6 @@ func (w *world) tick(d time.Duration) {
 	w.twin.now = 1e9 + (w.now.Sub(w.began) + w.set).Milliseconds()
 }
 
-// pass advances the clock while the edges report.
 func (w *world) pass(d time.Duration) {
 	w.tick(d)
 	for i, f := range w.edges {
@@ -66,14 +64,14 @@ func (w *world) messages() (n uint64) {
 	return n
 }
 
-// TestUse checks that the fleet admits as much of a load as a single edge would, however the load
-// is distributed.
+// TestUse checks that the fleet admits as much of a load as a single edge would, no matter how the
+// load is distributed.
 func TestUse(t *testing.T) {
 	for _, edges := range []int{4, 16} {
 		for _, perMinute := range []int{60, 600, 6000} {
 			for _, share := range []float64{0.3, 1.5} {
 				if edges == 16 && perMinute == 6000 {
-					continue // slow, and reveals no more than 600 per minute does
+					continue // slow, and shows no more than 600 per minute does
 				}
 				for name, spread := range map[string]func(n int, r float64, at time.Duration) int{
 					"even":   func(n int, r float64, _ time.Duration) int { return int(r * float64(n)) },

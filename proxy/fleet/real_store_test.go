@@ -25,18 +25,16 @@ import (
 	"penstock/config"
 )
 
-// realStore is a redis-server on this machine.
 type realStore struct {
 	t    testing.TB
 	args []string
 	port string
 	cmd  *exec.Cmd
 
-	output bytes.Buffer  // output of the program; read it only after ended is closed
-	ended  chan struct{} // closed when cmd ends
+	output bytes.Buffer  // output of the program; must not be read before ended is closed
+	ended  chan struct{} // closed when cmd exits
 }
 
-// newRealStore starts a redis-server that does not write to disk.
 func newRealStore(t testing.TB, args ...string) *realStore {
 	t.Helper()
 	return newRealProgram(t, func(port string) []string {
@@ -44,8 +42,8 @@ func newRealStore(t testing.TB, args ...string) *realStore {
 	})
 }
 
-// newRealProgram starts a redis-server with the arguments that args returns for its port. If the
-// machine has no redis-server, the test is skipped, except in CI.
+// newRealProgram starts a redis-server with the arguments that args returns for the port. If
+// redis-server is not installed, the test is skipped, except in CI.
 func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -78,8 +76,8 @@ func (s *realStore) start() {
 	}
 }
 
-// listens starts the program and reports whether it listens. The program exits if its port, or the
-// port of its cluster bus, is in use.
+// listens starts the program, and reports whether it listens. The program exits if its port or the
+// port of its cluster bus is in use.
 func (s *realStore) listens() bool {
 	s.t.Helper()
 	s.output.Reset()
@@ -139,17 +137,17 @@ func (s *realStore) say(words ...string) string {
 	return string(answer[:n])
 }
 
-// realEdges are the edges of a fleet that has one key, under load.
+// realEdges are the edges of a fleet with one key, under load.
 type realEdges struct {
 	edges    []*Fleet
 	keys     []*account
 	admitted atomic.Int64
 	refused  atomic.Int64
-	longest  atomic.Int64 // longest time that a call waited for a decision
+	longest  atomic.Int64 // longest time that a call has waited for a decision
 }
 
-// slowMachine is a timeout that no answer exceeds, even on a busy machine. If an edge gave up
-// waiting, it would use its share in addition to the amounts that the other edges use.
+// slowMachine is a timeout that no answer exceeds even on a busy machine. If an edge stopped
+// waiting, it would use its share in addition to what the other edges use.
 const slowMachine = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
@@ -193,7 +191,6 @@ func (a *realEdges) wait(t *testing.T, what string, holds func(*Fleet) bool) {
 	t.Fatalf("not within 10 s: %s", what)
 }
 
-// load makes every edge run calls for the time d.
 func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 	var callers sync.WaitGroup
 	for _, key := range a.keys {
@@ -214,8 +211,8 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 	callers.Wait()
 }
 
-// TestRealStore checks that the fleet does not exceed its limit on a real store whose scripts are
-// flushed, whose clients are killed, and which is restarted without data.
+// TestRealStore checks that the fleet does not exceed its limit on a real store. The store's
+// scripts are flushed, its clients are killed, and it is restarted without data.
 func TestRealStore(t *testing.T) {
 	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
@@ -227,7 +224,7 @@ func TestRealStore(t *testing.T) {
 	fleet := newRealEdges(t, 4, StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret"})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	most := func(share float64) int64 { // one edge's limit, plus a fraction of a minute's limit
+	most := func(share float64) int64 { // one edge's limit plus a fraction of a minute's limit
 		return int64(600 + time.Since(began).Seconds()*10 + share*600)
 	}
 	step := func(what string, share float64) {
@@ -267,9 +264,9 @@ func TestRealStore(t *testing.T) {
 	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
 }
 
-// TestRealStoreRefuses checks that the edge recognizes the errors of a real store in three cases: a
-// missing permission for a command, a missing permission within a script, and a key that another
-// program has written.
+// TestRealStoreRefuses checks that the edge recognizes a real store's errors in three cases: a
+// missing permission for a command, a missing permission within a script, and a key written by
+// another program.
 func TestRealStoreRefuses(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -297,7 +294,7 @@ func TestRealStoreRefuses(t *testing.T) {
 	}
 }
 
-// TestRealStoreTakesNothing checks that if a store refuses all messages, it counts as lost
+// TestRealStoreTakesNothing checks that a store that rejects all messages counts as lost
 // immediately, and that the log names the remedy.
 func TestRealStoreTakesNothing(t *testing.T) {
 	t.Parallel()
@@ -328,8 +325,8 @@ func TestRealStoreTakesNothing(t *testing.T) {
 	}
 }
 
-// movingAddress forwards new connections to the current store. Existing connections stay at their
-// store, like those through a load balancer or to a virtual address.
+// movingAddress forwards new connections to the current store. Existing connections stay with their
+// store, as with a load balancer or a virtual address.
 type movingAddress struct {
 	listener net.Listener
 	to       atomic.Pointer[string]
@@ -353,7 +350,7 @@ func newMovingAddress(t *testing.T, to string) *movingAddress {
 			m.running.Go(func() { m.carry(c) })
 		}
 	})
-	t.Cleanup(m.running.Wait) // waits after the client has been closed
+	t.Cleanup(m.running.Wait) // runs after the client has been closed
 	t.Cleanup(func() { l.Close() })
 	return m
 }
@@ -374,7 +371,7 @@ func (m *movingAddress) carry(from net.Conn) {
 
 // TestRealStoreFailsOver checks a failover behind a single address. The old primary becomes a
 // replica and keeps its connections. The edges must then share limits through the new primary, and
-// must not use a replica as their store, even if it accepts writes.
+// must not use a replica as their store even if it accepts writes.
 func TestRealStoreFailsOver(t *testing.T) {
 	t.Parallel()
 	old, next := newRealStore(t, "--repl-diskless-sync-delay", "0"), newRealStore(t, "--repl-diskless-sync-delay", "0")

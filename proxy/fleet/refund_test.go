@@ -8,7 +8,6 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// takeAll returns how many requests in a row an edge admits.
 func (w *world) takeAll(edge int) (n int) {
 	for n < 1000 && w.keys[edge].Take(w.limits, w.now).OK {
 		n++
@@ -16,8 +15,9 @@ func (w *world) takeAll(edge int) (n int) {
 	return n
 }
 
-// TestGiveBack: a request that is given back does not count, at the edge that took it, with the
-// store and without it. Once time has paid it, it is not given a second time.
+// TestGiveBack checks that a request that is given back does not count at the edge that admitted
+// it, both with and without the store. A request that no longer counts must not be given back a
+// second time.
 func TestGiveBack(t *testing.T) {
 	const perMinute = 20
 	limits := config.KeyLimits{RequestsPerMinute: perMinute}
@@ -30,7 +30,7 @@ func TestGiveBack(t *testing.T) {
 		}
 	}
 	w := newWorld(2, limits, config.LostClosed)
-	giveBack(w, perMinute+5) // each one with the refund of the last
+	giveBack(w, perMinute+5) // every request uses the refund of the one before
 	if n := w.takeAll(0); n != perMinute {
 		t.Errorf("%d of %d are left", n, perMinute)
 	}
@@ -40,7 +40,7 @@ func TestGiveBack(t *testing.T) {
 
 	w = newWorld(2, limits, config.LostClosed)
 	giveBack(w, 5)
-	w.pass(100 * time.Millisecond) // the store has heard of them
+	w.pass(100 * time.Millisecond) // the store has received the report
 	other := w.takeAll(1)
 	if n := other + w.takeAll(0); n < perMinute-1 || n > perMinute {
 		t.Errorf("the fleet admits %d of %d", n, perMinute)
@@ -55,7 +55,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("%d of %d are left two minutes later", n, perMinute)
 	}
 
-	cut := func() *world { // each edge has its share
+	cut := func() *world { // returns a world in which each edge works with its share
 		w := newWorld(2, limits, "")
 		w.keys[0].Take(limits, w.now)
 		w.pass(time.Second)
@@ -70,7 +70,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBack_NoLimit: without a limit no request is given back, and a later limit is exact.
+// TestGiveBack_NoLimit checks that no request is given back if there is no limit, and that a limit
+// added later is exact.
 func TestGiveBack_NoLimit(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
 	for range 5 {
@@ -83,7 +84,7 @@ func TestGiveBack_NoLimit(t *testing.T) {
 	}
 }
 
-// TestCharge checks that the charges of a running call count at all edges, and are refused once the
+// TestCharge checks that charges to a running call count at all edges, and are rejected once the
 // fleet has exceeded the limit.
 func TestCharge(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 100}
@@ -104,7 +105,7 @@ func TestCharge(t *testing.T) {
 	}
 	charge(0, 30, true)
 	charge(1, 30, true)
-	charge(0, 60, true) // the store has not told yet of the other edge's
+	charge(0, 60, true) // the store has not reported the other edge's charges yet
 	charge(0, 1, false)
 	charge(1, 1, true)
 	charge(1, 1, false)
@@ -116,7 +117,7 @@ func TestCharge(t *testing.T) {
 	charge(0, 1, true)
 	charge(1, 150, false)
 	limits.TokensPerMinute = 0
-	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK { // a call after a reload
+	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK { // simulates a call after a reload
 		t.Fatalf("Reserve without a limit = %+v, want OK", d)
 	}
 	charge(1, 1, true)

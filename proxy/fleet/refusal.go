@@ -10,13 +10,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// storeRights lists the permissions that the store's user needs in addition to its keys and
-// channels.
+// storeRights lists the permissions that the store's user needs in addition to access to its keys
+// and channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalOf returns the code of an error with which the store refuses a single request, or "" for
-// all other errors. If the store refuses a request, it is still usable. After any other error, it
-// is not.
+// refusalOf returns the code of an error by which the store rejects a single request. For any other
+// error, it returns "". The store is still usable after a rejection. After any other error, it is
+// not.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -36,13 +36,13 @@ func refusalOf(err error) string {
 	return ""
 }
 
-// noCommand is our code for the error that the store does not have a command. The store does not
-// send a code for this error.
+// noCommand is the code used here if the store does not have a command. The store sends no code for
+// this error.
 const noCommand = "NOCOMMAND"
 
-// unknownCommand reports whether an error says that a command is unknown. The texts are "unknown
-// command 'EVALSHA', with args ..." if the client called it, and "Unknown Redis command called from
-// script" if a script did.
+// unknownCommand reports whether an error says that a command is unknown. The text is "unknown
+// command 'EVALSHA', with args ..." for a command from the client, and "Unknown Redis command
+// called from script" for a command in a script.
 func unknownCommand(text string) bool {
 	text = strings.ToLower(text[:min(len(text), 100)])
 	text = strings.TrimPrefix(text, "err ")
@@ -50,8 +50,8 @@ func unknownCommand(text string) bool {
 		strings.HasPrefix(text, "unknown valkey command")
 }
 
-// refusedBy returns the code of an error with which the store refuses a heartbeat and would refuse
-// any message, or "" for all other errors.
+// refusedBy returns the code of an error by which the store rejects a heartbeat and would reject
+// any other message. For any other error, it returns "".
 func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
 		return code
@@ -67,7 +67,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies maps an error code with which a store refuses all messages to a remedy.
+// remedies maps error codes by which a store rejects all messages to remedies.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
@@ -94,7 +94,7 @@ func remedyOf(code, prefix string) string {
 	return "delete this key of the store if something other than a fleet has written it"
 }
 
-// refusals logs refusals, at most once a minute.
+// refusals logs rejections by the store, at most once a minute.
 type refusals struct {
 	log      *zap.Logger
 	prefix   string

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// These constants determine when an edge reports its use to the store. If less than half of the
+// These constants determine when an edge reports its usage to the store. If less than half of the
 // limit is free, it reports earlier, because other edges may be waiting for the remaining amount.
 const (
-	reportFar   = 500 * time.Millisecond
-	reportNear  = 50 * time.Millisecond
-	renewAfter  = 4 * time.Second // renews the lease of amounts that calls hold
+	reportFar  = 500 * time.Millisecond
+	reportNear = 50 * time.Millisecond
+	// After this time, a report renews the lease of amounts reserved by calls.
+	renewAfter  = 4 * time.Second
 	reportTick  = 50 * time.Millisecond
-	reportsMost = 100 // maximum number of reports in a tick, which allows 2,000 a second
+	reportsMost = 100 // maximum number of reports per tick, which allows 2,000 per second
 )
 
-// queue queues the account for a report if there is something to report. The caller must hold the
-// account's mu.
+// queue queues the account if it has something to report. The caller must hold the account's mu.
 func (a *account) queue() {
 	at, something := a.nextReport()
 	if something && (!a.queued || at <= a.terms.now()) {
@@ -35,8 +35,8 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account must report its use, return amounts, or renew its lease. If
-// it has nothing to report, something is false. The caller must hold mu.
+// nextReport returns when the account must report its usage, return amounts, or renew its lease. If
+// the account has nothing to report, something is false. The caller must hold mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -58,7 +58,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		switch {
 		case c.limit == 0:
 			continue
-		// If no report were sent, the next calls would have to wait for the store.
+		// Without a report, the next calls would have to wait for the store.
 		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep():
 			add(a.sent)
 		case c.unacked() != 0:
@@ -77,7 +77,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 	return at, something
 }
 
-// remind makes every account report the amounts that its calls hold, because the store has lost
+// remind makes every account report the amounts reserved by its calls, because the store has lost
 // them.
 func (f *Fleet) remind() {
 	for _, a := range f.queuedAccounts() {
@@ -91,8 +91,8 @@ func (f *Fleet) remind() {
 	}
 }
 
-// Reports sends reports to the store until ctx ends. At the end, it returns to the store all
-// amounts that this edge holds.
+// Reports sends reports to the store until ctx is done. Before it returns, it gives all amounts
+// granted to this edge back to the store.
 func (f *Fleet) Reports(ctx context.Context) {
 	tick := time.NewTicker(reportTick)
 	defer tick.Stop()
@@ -135,8 +135,8 @@ func (f *Fleet) forget(a *account) {
 	}
 }
 
-// reportDue sends the reports that are due, at most *left of them. It returns how many accounts
-// were queued.
+// reportDue sends at most *left of the reports that are due. It returns how many accounts were
+// queued.
 func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
 	for _, a := range all {
@@ -164,7 +164,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.queued = false
 		return false, false
-	case now < at || a.flying != nil || a.next != nil: // the message of a call reports the same amounts
+	case now < at || a.flying != nil || a.next != nil: // a call reports instead
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)

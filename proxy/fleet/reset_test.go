@@ -14,13 +14,14 @@ import (
 	"penstock/config"
 )
 
-// resetting forwards connections to a store and resets them, like a cluster node during a failover
-// or a load balancer.
+// resetting forwards connections to a store and resets some of them, as a load balancer, or a
+// cluster node during a failover, does.
 type resetting struct {
 	net.Listener
 	store string
-	armed atomic.Int32 // number of messages to an account that will still be reset
-	after bool         // whether the store receives the message, so that only its answer is lost
+	armed atomic.Int32 // number of account messages that will still be reset
+	// Whether the store still receives the message, so that only its answer is lost.
+	after bool
 	done  atomic.Int32
 	conns sync.WaitGroup
 }
@@ -48,7 +49,8 @@ func newResetting(t *testing.T, store string, after bool) *resetting {
 	return r
 }
 
-// lead copies bytes in both directions until one side ends, or until the connection is reset.
+// lead copies bytes in both directions until one side closes its connection, or until the
+// connection is reset.
 func (r *resetting) lead(c *net.TCPConn) {
 	defer c.Close()
 	to, err := net.Dial("tcp", r.store)
@@ -62,7 +64,7 @@ func (r *resetting) lead(c *net.TCPConn) {
 		for {
 			n, err := to.Read(buf)
 			if err != nil || cut.Load() {
-				_ = c.SetLinger(0) // causes a reset instead of a FIN
+				_ = c.SetLinger(0) // makes Close send a reset instead of a FIN
 				c.Close()
 				return
 			}
@@ -102,9 +104,9 @@ func containsAccount(p []byte) bool {
 }
 
 // TestReset checks that a call does not lose its answer if a connection is reset. The message must
-// be sent once more, and the account must count it once, even if the store had received the first
-// attempt. The breaker must stay closed. If the second attempt is lost as well, both count as one
-// failure.
+// be sent once more, and the account must count it only once, even if the store had received the
+// first attempt. The breaker must stay closed. If the second attempt is lost too, both must count
+// as one failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {

@@ -13,20 +13,20 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The store has a hash of usage rows for each day. A row is a field of the hash, for a key, a model
-// and an edge. The field contains the edge's sum for that day, so writing a row twice does no harm.
-// A reader adds up the rows of all edges.
+// For each day, the store has a hash of usage rows. A row is a field of the hash that belongs to a
+// key, a model and an edge. It contains the edge's sum for that day, so writing it twice does no
+// harm. A reader adds up the rows of all edges.
 //
-// A second hash contains rows by end user instead of by model. The use of end users is included in
-// the first hash. An edge that has a ledger keeps its name after a restart.
+// A second hash contains rows per end user instead of per model. The usage of end users is also
+// included in the first hash. An edge that has a ledger has the same name after a restart.
 
-// usageKept is how long the store keeps the rows of a day after the last write.
+// usageKept is how long the store keeps the rows for a day after the last write.
 const usageKept = 70 * 24 * time.Hour
 
 const rowsAtOnce = 500
 
-// Rows sends this edge's usage to the store and reads the usage of all edges. Any goroutine may
-// call its methods.
+// Rows sends this edge's usage to the store, and reads the usage of all edges. Its methods may be
+// called by multiple goroutines.
 type Rows struct {
 	remote    *remote
 	usage     *observe.Usage
@@ -35,9 +35,9 @@ type Rows struct {
 
 	mu   sync.Mutex
 	edge string
-	// the value of forgotten when all rows were last sent again
+	// reminded is the value of forgotten when all rows were last sent again.
 	reminded int64
-	pending  map[rowsOf]map[string]observe.Amount // by hash and field
+	pending  map[rowsOf]map[string]observe.Amount // keyed by hash and field
 }
 
 type rowsOf struct {
@@ -45,7 +45,7 @@ type rowsOf struct {
 	users bool
 }
 
-// NewRows returns the Rows of a fleet. If the store has lost its data, Rows sends all rows of usage
+// NewRows returns the Rows of a fleet. If the store loses its data, Rows sends all rows of usage
 // again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
@@ -55,8 +55,8 @@ func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	}
 }
 
-// Add adds changed rows. It is called once a second, and Run sends the rows immediately. If an edge
-// is killed, at most one second of usage is therefore lost.
+// Add adds changed rows. It is called once a second, and Run sends the added rows immediately. If
+// an edge is killed, at most one second of usage is therefore lost.
 func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,6 +70,7 @@ func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	}
 }
 
+// add adds a row. The caller must hold mu.
 func (r *Rows) add(row *observe.UsageRow) {
 	if row.Day == observe.DayBefore {
 		return
@@ -98,8 +99,8 @@ func fieldOf(words ...string) string {
 	return string(text)
 }
 
-// Run sends new rows until ctx ends. Once a second, it also sends rows that the store has lost or
-// has not accepted. Before Run returns, it sends all pending rows.
+// Run sends new rows until ctx is done. Once a second, it also sends rows that the store has lost
+// or did not accept. Before Run returns, it sends all pending rows.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -118,6 +119,7 @@ func (r *Rows) Run(ctx context.Context) {
 	}
 }
 
+// send sends pending rows. Rows that the store does not accept stay pending.
 func (r *Rows) send(ctx context.Context) {
 	r.remind()
 	for {
@@ -153,7 +155,7 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack makes rows pending again, except rows for which a newer version is already pending.
+// putBack makes rows pending again, except those for which a newer version is already pending.
 func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
@@ -196,7 +198,7 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 	return nil
 }
 
-// rowsTimeout is the timeout of one command with rows. Calls do not wait for these commands.
+// rowsTimeout is the timeout for one command with rows. Calls do not wait for these commands.
 const rowsTimeout = time.Second
 
 func (r *Rows) key(of rowsOf) string {
@@ -207,8 +209,8 @@ func (r *Rows) key(of rowsOf) string {
 	return key
 }
 
-// Read returns the rows of all edges for the last observe.UsageDays days. If users is true, it also
-// returns the rows of end users.
+// Read returns the rows of all edges from the last observe.UsageDays days. If users is true, it
+// also returns rows per end user.
 func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {

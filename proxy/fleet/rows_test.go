@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestRowsAtOnce checks that rows are written to the store as soon as they are counted. Any delay
-// would add to the second between two counts.
+// TestRowsAtOnce checks that rows are written to the store immediately after they are counted. Any
+// delay would add to the second that passes between two counts.
 func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())
@@ -24,7 +24,7 @@ func TestRowsAtOnce(t *testing.T) {
 	defer stop()
 	running.Go(func() { rows.Run(ctx) })
 	day := observe.DayOf(time.Now())
-	best := time.Hour // the shortest delay counts, because a busy machine adds delays
+	best := time.Hour // the shortest delay counts, because a busy machine adds to it
 	for calls := range uint64(5) {
 		row := observe.UsageRow{Key: "team", Model: "sim", Day: day}
 		row.Calls = calls + 1

@@ -11,28 +11,29 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// account.lua is the script of an account. Its SHA identifies its version, so edges with different
-// versions of the script may share a store as long as the account has the same layout.
+// account.lua is the script for accounts. Its SHA identifies its version, so edges with different
+// versions of the script may share a store as long as the account layout is the same.
 //
 //go:embed account.lua
 var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the store keeps the amounts that an edge holds after the edge's last message.
-// If an edge is killed, its slots must be usable again within ten seconds. The other edges need the
-// tenth second to ask for these slots.
+// lease is how long the store keeps the amounts granted to an edge after the edge's last message.
+// The slots of a killed edge must be usable again within ten seconds. The other edges need the
+// tenth second to request these slots.
 const lease = 9 * time.Second
 
 type message struct {
 	edge   string
-	number uint64 // the first message of a process has number 1
+	number uint64 // 1 for the first message of a process
 	born   string
 	parts  [cells]part
 }
 
-// args returns the arguments of the script. The numbers of messages count up from began. A repeated
-// message (repetition is 1) has a higher number than the first attempt, so the store accepts it.
+// args returns the arguments for the script. Message numbers count up from began. If the message is
+// repeated (repetition is 1), it has a higher number than the first attempt, so the store accepts
+// it.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
@@ -48,8 +49,9 @@ func (m *message) args(began, repetition uint64) []string {
 type reply struct {
 	birth  string
 	grants [cells]grant
-	later  uint64 // number of the later message if the store has already received a later one; otherwise 0
-	clock  time.Duration
+	// If the store has already received a later message, the number of that message; otherwise 0.
+	later uint64
+	clock time.Duration
 }
 
 var errOvertaken = errors.New("a later message was there first")

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScript checks that the script and its Go copy give the same answers to arbitrary messages.
+// TestScript checks that the script and the twin give the same answers to arbitrary messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
@@ -23,7 +23,7 @@ func TestScript(t *testing.T) {
 	heard := server.NewSubscriber()
 	defer heard.Close()
 	heard.Subscribe("ps:turns")
-	words := make(chan string, 100) // the store's messages about turns
+	words := make(chan string, 100) // messages from the store about turns
 	go func() {
 		for m := range heard.Messages() {
 			words <- m.Message
@@ -35,11 +35,11 @@ func TestScript(t *testing.T) {
 		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
 		other := &twin{now: began.UnixMilli()}
 		var said []string
-		for len(words) > 0 { // messages that a failed run has left
+		for len(words) > 0 { // messages left by a failed run
 			<-words
 		}
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
-		births := map[string]string{"": ""} // maps the script's birth ids to the twin's
+		births := map[string]string{"": ""} // maps birth ids in the script to those in the twin
 		charged := map[string]int64{}
 		kinds := [cells]kind{paid, paid, slot}
 		if rapid.Bool().Draw(t, "a budget") {
@@ -102,7 +102,7 @@ func TestScript(t *testing.T) {
 }
 
 // TestForgedNumbers checks that an account is reset if it contains numbers that the script cannot
-// have written. The account must then grant no more than the limit, and must not contain any of the
+// have written. The account must then grant no more than the limit, and must contain none of the
 // forged values.
 func TestForgedNumbers(t *testing.T) {
 	for _, field := range []string{"all", "e:one", "known", "ahead"} {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sentinelExchanges are exchanges with sentinels. The client reads words of their messages and
-// elements of their replies without checking how many there are.
+// sentinelExchanges are exchanges with sentinels. The client reads words in their messages and
+// elements in their replies without checking how many there are.
 var sentinelExchanges = map[string]exchange{
 	"a primary":                       {commandMaster, "*2\r\n+127.0.0.1\r\n+1\r\n", nil},
 	"no primary":                      {commandMaster, "*-1\r\n", nil},
@@ -40,7 +40,7 @@ const (
 	saysOn        = ">3\r\n+message\r\n"
 )
 
-// hostileSentinel answers correctly, or with some parts of the answer replaced.
+// hostileSentinel answers correctly, except that some parts of the answer can be replaced.
 type hostileSentinel struct{ master, role, says string }
 
 func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -53,7 +53,7 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 			if err != nil {
 				return
 			}
-			// Each command starts with its name: *N $N NAME
+			// Each command in the input starts with *N $N NAME.
 			answer := ""
 			for _, command := range strings.Split(string(heard[:n]), "*")[1:] {
 				switch {

@@ -6,7 +6,7 @@ type series struct {
 	waits  *metrics.PrometheusHistogram
 	sent   *metrics.Counter
 	failed *metrics.Counter
-	alone  *metrics.Counter
+	alone  *metrics.Counter // decisions without the store
 }
 
 func newSeries(set *metrics.Set) series {
@@ -20,5 +20,5 @@ func newSeries(set *metrics.Set) series {
 	}
 }
 
-// waitBounds are the buckets of waits, in seconds.
+// waitBounds are the histogram buckets for waits, in seconds.
 var waitBounds = []float64{.0005, .001, .002, .005, .01, .025, .05, .1}

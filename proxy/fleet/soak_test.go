@@ -22,7 +22,7 @@ import (
 
 var soakFor = flag.Duration("soak", 3*time.Minute, "how long TestSoakFleet runs")
 
-// soakEdge is an edge that can be killed. A killed edge neither reports its use nor returns
+// soakEdge is an edge that can be killed. A killed edge neither reports its usage nor returns
 // amounts.
 type soakEdge struct {
 	fleet *Fleet
@@ -50,10 +50,10 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 	return e
 }
 
-// TestSoakFleet runs four edges that take and return the slots of a key. Edges with running calls
-// are killed. The store hangs, dies, restarts without data and loses its clients. There must never
-// be more slots in use than exist, except for slots that an emptied store has briefly forgotten. At
-// the end, no slot may be lost.
+// TestSoakFleet runs four edges that acquire and release the slots of a key. Edges with running
+// calls are killed. The store hangs, dies, restarts without data, and loses its clients. The number
+// of slots in use must never exceed the limit, except for slots that an emptied store has briefly
+// lost track of. At the end, no slot may be missing.
 func TestSoakFleet(t *testing.T) {
 	const slotsOfKey = 20
 	limits := config.KeyLimits{Concurrency: slotsOfKey, RequestsPerMinute: 60_000, TokensPerMinute: 60_000_000}
@@ -84,7 +84,7 @@ func TestSoakFleet(t *testing.T) {
 					most.Store(max(most.Load(), running.Add(1)))
 					time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // no secret
 					running.Add(-1)
-					if e.dead.Load() { // the calls have ended together with the edge
+					if e.dead.Load() { // the calls ended together with the edge
 						continue
 					}
 					e.key.Settle(held, 50)
@@ -129,7 +129,7 @@ func TestSoakFleet(t *testing.T) {
 		}
 		more, d := last.key.Reserve(limits, 1, time.Now())
 		if d.OK {
-			helds = append(helds, more) // the lease of a dead edge may have expired just now
+			helds = append(helds, more) // the lease of a dead edge may just have expired
 		}
 		for _, held := range helds {
 			last.key.Settle(held, 1)
@@ -141,7 +141,9 @@ func TestSoakFleet(t *testing.T) {
 	})
 	waitSaid(t, "the store holds nothing", func() bool {
 		all := strings.Fields(store.say("HGET ps:{k:a} all"))
-		return len(all) >= 12 && all[10] == "0" // $n, time, first lease, debt held limit of requests, of tokens, of slots
+		// The fields are $n, the time, the first lease, and then debt, held and limit for requests,
+		// tokens and slots.
+		return len(all) >= 12 && all[10] == "0"
 	})
 	t.Logf("%d calls, %d edges killed, at most %d of %d slots in use; %s", admitted.Load(), killed.Load(), most.Load(), slotsOfKey, fmt.Sprint(*soakFor))
 	if killed.Load() == 0 || admitted.Load() < 100 {

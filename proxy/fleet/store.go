@@ -16,20 +16,21 @@ import (
 	"go.uber.org/zap"
 )
 
-// store manages the accounts and members. Any goroutine may call its methods.
+// store manages accounts and members. Its methods may be called by multiple goroutines.
 type store interface {
-	// Exchange sends a message about an account and returns the answer.
+	// Exchange sends a message about an account, and returns the answer.
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
 	// Available reports whether the breaker is closed.
 	Available() bool
-	// Missed counts a call that has waited in vain for another call's message.
+	// Missed counts a call that waited for another call's message without success.
 	Missed()
-	// Misses returns the number of consecutive failures: unanswered messages, and calls that waited
-	// in vain.
+	// Misses returns the number of consecutive failures, which are unanswered messages and calls
+	// that waited without success.
 	Misses() int
-	// Heartbeat announces this edge. If the error is errLate, it returns the answer as well.
+	// Heartbeat announces this edge. If the error is errLate, it still returns the answer.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
-	// Eviction returns the store's maxmemory-policy, or "" if the user may not read it.
+	// Eviction returns the store's maxmemory-policy. If the user may not read it, Eviction returns
+	// "".
 	Eviction(ctx context.Context) string
 	Close()
 }
@@ -37,25 +38,25 @@ type store interface {
 type alive struct {
 	said  []string
 	known bool
-	clock uint64 // the store's clock in microseconds
+	clock uint64 // store's clock in microseconds
 }
 
 // StoreOptions configure the connection to the store.
 type StoreOptions struct {
-	Addresses      []string // addresses of the store, or of the sentinels
+	Addresses      []string // addresses of the store or of the sentinels
 	SentinelMaster string
 	Cluster        bool
 	User, Password string
 
 	SentinelUser, SentinelPassword string
 
-	TLS    *tls.Config // nil: without TLS
+	TLS    *tls.Config // nil for a connection without TLS
 	Prefix string
 }
 
-// clientOptions returns the options of the client. They disable the client's cache and its retries,
-// because the edge decides which messages are repeated. They also set small buffers, make the
-// client detect a silent peer within a second, and limit the size of replies.
+// clientOptions returns the options for the client. They disable the client's cache and retries,
+// because the edge decides which messages to repeat. They also set small buffers, let the client
+// detect a silent peer within a second, and limit the size of replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
@@ -81,24 +82,27 @@ var membersSource string
 
 var membersScript = valkey.NewLuaScript(membersSource)
 
-// failuresToOpen is how many consecutive failures open the breaker.
+// failuresToOpen is the number of consecutive failures that opens the breaker.
 const failuresToOpen = 3
 
 type remote struct {
 	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil: no client is open
+	client   atomic.Pointer[valkey.Client] // nil if no client is open
 	failures atomic.Int32
 	refused  refusals
 	opened   func() // called when the breaker opens
-	// If an answer takes longer, it is too late for calls. 0: unknown
+	// late is the duration after which an answer is too late for calls. 0 means unknown.
 	late time.Duration
 
 	// Only the goroutine that runs Heartbeats uses the fields below.
-	failed      int
-	redialAfter int  // number of failed heartbeats after which the client is replaced
-	primary     bool // whether the store has reported that it is a primary since the last failure
+	failed int
+	// Number of failed heartbeats after which the client is replaced.
+	redialAfter int
+	// Whether the store has reported since the last failure that it is a primary.
+	primary bool
 
-	began atomic.Uint64 // base of the message numbers; 0: no heartbeat was answered yet
+	// Number from which message numbers count up; 0 if no heartbeat has been answered yet.
+	began atomic.Uint64
 }
 
 var errUnreached = errors.New("the store has not been reached yet")
@@ -123,15 +127,15 @@ func (r *remote) connect() error {
 	return nil
 }
 
-// Dial returns a client of a store.
+// Dial returns a client for a store.
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
 // Exchange sends a message to an account. If the connection closes, Exchange sends the message once
-// more over another connection, even if the store has received the first attempt.
+// more over another connection, even if the store received the first attempt.
 //
-// The numbers of messages start at the store's time in microseconds when this process sent its
-// first heartbeat. An earlier process with the same name had already ended at that time, so all its
-// numbers are lower.
+// Message numbers start at the store's time in microseconds when this process sent its first
+// heartbeat. An earlier process with the same name had already exited by then, so all its numbers
+// are lower.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -139,8 +143,8 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
 	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
-	// The store may be healthy: a node may have reset the connection, or an idle connection may
-	// have been closed.
+	// The store may be healthy: a node may have reset the connection, or the connection may have
+	// been closed because it was idle.
 	if isReset(err) && ctx.Err() == nil {
 		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
@@ -151,19 +155,19 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	return answer, err
 }
 
-// isReset reports whether a connection closed while a message was in flight. The client opens
+// isReset reports whether the connection closed while a message was in flight. The client opens
 // another connection for the next message.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is the maximum number of a process's messages that may reach the store after the
-// process has ended.
+// unheardMost is the maximum number of messages from a process that may reach the store after the
+// process has exited.
 const unheardMost = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message counts as answered,
-// because it has reached the store. A refusal is only logged, because it concerns a single key. A
+// because it reached the store. A rejection is only logged, because it concerns a single key. A
 // late answer does not count as a success, because calls would not have waited for it.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
@@ -194,8 +198,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat announces this edge. If the answer arrives in time, Heartbeat closes the breaker. If it
-// is late, Heartbeat returns errLate.
+// Heartbeat announces this edge. If the answer arrives in time, Heartbeat closes the breaker. If
+// the answer is late, Heartbeat returns errLate.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -204,7 +208,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	if err = r.refuseReplica(ctx); err == nil {
 		a, err = r.showSelf(ctx, edge, said)
 	}
-	// The first attempt may have been slow because it had to upload the script.
+	// The first attempt may have been slow because it had to load the script into the store.
 	if err == nil && r.isLate(began) {
 		began = time.Now()
 		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
@@ -219,7 +223,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	return a, err
 }
 
-// errLate is the error of a heartbeat whose answer took longer than the timeout of calls.
+// errLate is the error for a heartbeat whose answer took longer than the timeout of calls.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
 func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error) {
@@ -251,16 +255,16 @@ func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
 var errOther = errors.New("the store's answer has an unexpected form")
 
 // refuseReplica returns an error if the store is a replica. It asks the store for its role on each
-// new client and after each failure. A replica that accepts writes would lose them when it
-// synchronizes with its primary.
+// new client and after each failure. A replica that accepts writes loses them when it synchronizes
+// with its primary.
 func (r *remote) refuseReplica(ctx context.Context) error {
-	// Clients for a cluster or for sentinels find the primary themselves.
+	// Clients for clusters and sentinels find the primary themselves.
 	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" {
 		return nil
 	}
 	c := *r.client.Load()
 	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
-	// The user may not be permitted to call ROLE, and some proxies do not support it.
+	// The user may not have permission for ROLE, and some proxies do not support it.
 	if err != nil && refusalOf(err) == "" {
 		return err
 	}
@@ -276,7 +280,7 @@ func (r *remote) refuseReplica(ctx context.Context) error {
 var errReplica = errors.New("READONLY it is a replica")
 
 // The client is replaced after redialFirst consecutive failed heartbeats. If heartbeats still fail,
-// it is replaced again after twice as many each time, up to redialMost.
+// the number of failures before the next replacement doubles each time, up to redialMost.
 const (
 	redialFirst = 3
 	redialMost  = 30
@@ -284,8 +288,8 @@ const (
 
 // redial replaces the client after redialAfter consecutive failed heartbeats. The old connection
 // may lead to a store that has become a replica or has lost its primary, while the address already
-// leads to another store. Another reason: once a store has skipped a reply, each later command on
-// that connection gets the reply to the previous command.
+// leads to another store. There is another reason: if a store skips a reply, each later command on
+// that connection gets the reply to the command before it.
 func (r *remote) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failed, r.redialAfter = 0, redialFirst

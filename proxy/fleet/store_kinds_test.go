@@ -24,8 +24,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestRealStoreSentinel checks that when a sentinel promotes the replica of a killed primary, the
-// edges switch to it, and that the data of the replica still counts.
+// TestRealStoreSentinel checks that the edges switch to a replica that a sentinel promotes after
+// the primary was killed, and that the replica's data still counts.
 func TestRealStoreSentinel(t *testing.T) {
 	t.Parallel()
 	primary := newRealStore(t)
@@ -62,7 +62,7 @@ func TestRealStoreSentinel(t *testing.T) {
 	}
 	fleet.load(limits, 2*time.Millisecond, time.Second)
 	// The maximum includes the edges' shares during the outage, and 2 % of a minute's limit for
-	// data that the replica did not have.
+	// data that the replica lacked.
 	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
 	if n := fleet.admitted.Load(); n < 600 || n > most {
 		t.Errorf("%d requests of at most %d", n, most)
@@ -70,8 +70,8 @@ func TestRealStoreSentinel(t *testing.T) {
 	t.Logf("%d of at most %d requests", fleet.admitted.Load(), most)
 }
 
-// TestRealStoreCluster checks that accounts are spread over all nodes of a cluster, and that an
-// edge follows an account whose hash slot moves to another node.
+// TestRealStoreCluster checks that accounts are distributed over all nodes of a cluster, and that
+// an edge follows an account whose hash slot moves to another node.
 func TestRealStoreCluster(t *testing.T) {
 	t.Parallel()
 	var nodes []*realStore
@@ -122,7 +122,7 @@ func TestRealStoreCluster(t *testing.T) {
 	}
 }
 
-// moveSlot moves the hash slot of a key to another node, as happens when an operator adds a node.
+// moveSlot moves a key's hash slot to another node, as when an operator adds a node.
 func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	t.Helper()
 	slot := strings.Trim(s.say("CLUSTER KEYSLOT "+key), ":\r\n")
@@ -146,7 +146,7 @@ func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	}
 }
 
-// TestRealStoreTLS checks a store that accepts only TLS, requires a client certificate and has
+// TestRealStoreTLS checks a store that accepts only TLS, requires a client certificate, and has
 // users.
 func TestRealStoreTLS(t *testing.T) {
 	t.Parallel()
@@ -200,7 +200,7 @@ func TestRealStoreTLS(t *testing.T) {
 	fleet.keys[0].Settle(held[2], 50)
 }
 
-// aclFile writes an ACL file for a user with exactly the documented permissions.
+// aclFile writes an ACL file for a user that has exactly the documented permissions.
 func aclFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "acl")
@@ -211,8 +211,8 @@ func aclFile(t *testing.T) string {
 	return name
 }
 
-// TestRealStorePaused checks that while the store blocks all clients, only a few calls wait longer
-// than the timeout, and that the limit still applies.
+// TestRealStorePaused checks that only a few calls wait longer than the timeout while the store
+// blocks all clients, and that the limit still applies.
 func TestRealStorePaused(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -236,7 +236,7 @@ func TestRealStorePaused(t *testing.T) {
 	}
 }
 
-// TestRealStoreEviction checks that a warning is logged if, and only if, the store may evict
+// TestRealStoreEviction checks that a warning is logged if and only if the store may evict
 // accounts.
 func TestRealStoreEviction(t *testing.T) {
 	t.Parallel()
@@ -255,11 +255,11 @@ func TestRealStoreEviction(t *testing.T) {
 	}
 }
 
-// freePort returns an unused port below those that the kernel gives to connections and to other
+// freePort returns an unused port below those that the kernel assigns to connections and to other
 // listeners, so that a killed store finds its port free when it restarts. The port for traffic
-// between a cluster's nodes is 10,000 higher. That port is also below the kernel's range, but above
-// all ports that freePort returns, because it accepts clients' connections and resets them, and
-// could be mistaken for the store.
+// between cluster nodes is higher by 10,000. That port is also below the kernel's range, but above
+// all ports that freePort returns. It accepts connections from clients and resets them, so it must
+// not be mistaken for the store.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

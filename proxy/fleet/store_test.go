@@ -17,7 +17,7 @@ import (
 	"penstock/config"
 )
 
-// waitSaid waits until the condition holds() is true, for something that a server should report.
+// waitSaid waits until holds returns true. what names the awaited condition.
 func waitSaid(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 800 {
@@ -29,7 +29,7 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("not within 20 s: %s", what)
 }
 
-// startRemote returns a client of a store.
+// startRemote returns a client for the store at the given address.
 func startRemote(t *testing.T, address string) *remote {
 	t.Helper()
 	r := newRemote(StoreOptions{Addresses: []string{address}, Prefix: "ps"})
@@ -45,8 +45,8 @@ func beat(t testing.TB, r *remote) error {
 	return err
 }
 
-// TestBreaker checks that the breaker is open until the first heartbeat is answered, that it opens
-// after three consecutive failures, and that a heartbeat closes it.
+// TestBreaker checks that the breaker is open until the first heartbeat is answered. It must open
+// after three consecutive failures, and a heartbeat must close it.
 func TestBreaker(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
@@ -80,7 +80,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestRefusedKey checks that if the store refuses one key, only this key is affected. The refusal
+// TestRefusedKey checks that only one key is affected if the store rejects that key. The rejection
 // must be logged together with a remedy, other keys must continue to work, and the breaker must
 // stay closed.
 func TestRefusedKey(t *testing.T) {
@@ -120,8 +120,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestRefusedEdge checks that if the store's user lacks permissions, the store is not reported as
-// silent, and that the log names the permissions.
+// TestRefusedEdge checks that a store whose user lacks permissions is not reported as silent, and
+// that the log names the permissions.
 func TestRefusedEdge(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -148,9 +148,8 @@ func TestRefusedEdge(t *testing.T) {
 	}
 }
 
-// TestLateStore checks that a store that answers too late for calls counts as lost until a
-// heartbeat is answered in time. Meanwhile, the members must be known, and the log must name the
-// remedy.
+// TestLateStore checks that a store that answers too late for calls counts as lost until it answers
+// a heartbeat in time. Until then, the members must be known, and the log must name the remedy.
 func TestLateStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -185,8 +184,8 @@ func TestLateStore(t *testing.T) {
 	waitSaid(t, "the store answers in time", func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" })
 }
 
-// TestSilentStore checks that a store that accepts connections but never answers delays a call no
-// longer than the timeout.
+// TestSilentStore checks that if the store accepts connections but never answers, a call is delayed
+// no longer than the timeout.
 func TestSilentStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())

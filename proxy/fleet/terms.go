@@ -7,20 +7,20 @@ import (
 	"penstock/config"
 )
 
-// terms is shared by all accounts of an edge.
+// terms are shared by all accounts of an edge.
 type terms struct {
-	edge          string // unique to each process, so the message numbers start from 1
+	edge          string // id unique to each process, so message numbers start from 1
 	epoch         time.Time
 	clock         func() time.Time
-	timeout       time.Duration
+	timeout       time.Duration // maximum time that a call waits for the store
 	whenLost      string
 	store         store
 	metrics       series
-	expected      atomic.Int64 // expected number of edges; 0: unknown
+	expected      atomic.Int64 // expected number of edges; 0 if unknown
 	seen          atomic.Int64
 	waiting       atomic.Int64
-	back          atomic.Int64 // when the store answered again; 0: it was never lost
-	lastHeartbeat atomic.Int64 // time of the last answered heartbeat
+	back          atomic.Int64 // when the store answered again; 0 if it was never lost
+	lastHeartbeat atomic.Int64 // when a heartbeat was last answered
 	report        func(*account)
 
 	storeClock storeClock
@@ -31,7 +31,7 @@ func (t *terms) now() time.Duration { return t.since(t.clock()) }
 func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
 // enoughWait reports whether a request has failed and enough calls are waiting to open the breaker.
-// More calls would only wait in vain.
+// More calls would wait without success.
 func (t *terms) enoughWait() bool {
 	misses := t.store.Misses()
 	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
@@ -42,7 +42,7 @@ func (t *terms) silence(now time.Duration) time.Duration {
 }
 
 // edges returns how many edges share the limits while the store is lost. It is the expected number
-// or the last known number, whichever is greater. If both are unknown, it is config.UnknownEdges.
+// or the last known number, whichever is larger. If both are unknown, it is config.UnknownEdges.
 func (t *terms) edges() int {
 	if t.edgesUnknown() {
 		return config.UnknownEdges

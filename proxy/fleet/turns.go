@@ -8,19 +8,19 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns makes the edges whose calls wait for a slot of an account take turns. The store reserves a
-// free slot for the first edge in its order and notifies that edge. When an edge has received a
-// slot and waits for another, it moves to the end of the order. An edge that frees many slots
-// therefore cannot keep all of them for its queue.
+// turns lets edges take turns if their calls wait for a slot of the same account. The store
+// reserves a free slot for the first edge in the order, and notifies that edge. If an edge has
+// received a slot and waits for another, it moves to the end of the order. Therefore, an edge that
+// frees many slots cannot keep all of them for its queue.
 type turns struct {
 	waited func() bool
-	wake   func() // makes one of the waiting calls of this edge try again
-	asked  bool   // whether the last message reported that calls are waiting
+	wake   func() // makes one of this edge's waiting calls try again
+	asked  bool   // whether the last message reported waiting calls
 }
 
-// askAgain is the interval at which an edge with waiting calls asks again. If the store's
-// notification is lost, a free slot stays unused for at most this time. Asking also preserves the
-// edge's turn, which ends after a second without a message.
+// askAgain is how often an edge with waiting calls asks again. If the store's notification is lost,
+// a free slot stays unused for no longer than this. Asking also keeps the edge's turn, which would
+// end after a second without a message.
 const askAgain = 50 * time.Millisecond
 
 func (t *turns) say(p *part) {
@@ -29,7 +29,7 @@ func (t *turns) say(p *part) {
 	}
 }
 
-// spareTarget returns the spare amount that an account prefetches in a cell. It is zero for an
+// spareTarget returns the spare amount that an account prefetches for a cell. It is zero for an
 // account with turns, because other edges may be waiting for the slots. The caller must hold mu of
 // the account.
 func spareTarget(a *account, c *cell) int64 {
@@ -39,14 +39,15 @@ func spareTarget(a *account, c *cell) int64 {
 	return c.target(a.terms.edges())
 }
 
-// HearTurns receives the store's notifications until ctx ends. When it is this edge's turn, a
+// HearTurns receives notifications from the store until ctx is done. When it is this edge's turn, a
 // waiting call tries again.
 func HearTurns(ctx context.Context, f *Fleet) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := f.Client(); err == nil && f.taken.Load() {
-			own, _ := c.Dedicate() // on some stores, a subscribed connection must not be used for other commands
+			// Some stores do not allow other commands on a subscribed connection.
+			own, _ := c.Dedicate()
 			channel := own.B().Subscribe().Channel(f.prefix + ":turns").Build()
 			// Receive blocks until the connection is lost.
 			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { hearTurn(f, m.Message) })
@@ -60,7 +61,7 @@ func HearTurns(ctx context.Context, f *Fleet) {
 }
 
 // hearTurn handles a notification, which names an account and the edge whose turn it is. If no call
-// of this edge is still waiting, the next report passes the turn to the next edge.
+// at this edge is waiting any more, the next report passes the turn to the next edge.
 func hearTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.terms.edge {

@@ -10,25 +10,25 @@ import (
 	"penstock/config"
 )
 
-// queue contains the calls of one edge for an engine whose slots the fleet counts exactly. When a
-// slot may be free, it makes waiting calls try one after the other, like queue.Queues.
+// queue contains one edge's calls for an engine whose slots the fleet counts exactly. When a slot
+// may be free, it lets waiting calls try one after another, like queue.Queues.
 type queue struct {
-	slots     *Slots
-	waiting   int
-	running   int
-	awake     bool // whether a waiting call must try
-	dead      bool
-	overtaken int // number of slots that other edges got since the first call started to wait
+	slots   *Slots
+	waiting int
+	running int
+	awake   bool // whether a waiting call must try
+	dead    bool
+	// Number of slots that other edges have acquired since the first waiting call started to wait.
+	overtaken int
 }
 
-// hall is a fleet in which every edge has a queue.
 type hall struct {
 	*world
 	t      fataler
 	limit  int
 	queues []*queue
-	deaf   func() bool // reports whether the store's next message about turns is lost
-	turns  []string    // turns that the store has published
+	deaf   func() bool // reports whether the store's next notification is lost
+	turns  []string
 }
 
 type fataler interface {
@@ -46,7 +46,8 @@ func newHall(t fataler, edges, limit int) *hall {
 	return h
 }
 
-// arrive adds a call at an edge. Like picker.acquire, it takes a slot or waits in the queue.
+// arrive adds a call at an edge. Like picker.acquire, the call either acquires a slot or waits in
+// the queue.
 func (h *hall) arrive(i int) {
 	q := h.queues[i]
 	if q.waiting == 0 && h.take(i) {
@@ -84,7 +85,7 @@ func (h *hall) take(i int) bool {
 	return true
 }
 
-// settle runs all work that is due immediately: reports, published turns, and attempts by waiting
+// settle runs everything that is due immediately: reports, published turns, and attempts by waiting
 // calls.
 func (h *hall) settle() {
 	for range 1000 {
@@ -121,8 +122,8 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails the test if other edges have overtaken an edge's calls for too long, or if a slot is
-// free while a call is waiting.
+// fair fails the test if other edges have overtaken an edge's calls for too long. It also fails the
+// test if a slot is free while a call is waiting.
 func (h *hall) fair(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -139,9 +140,9 @@ func (h *hall) fair(settled bool) {
 	}
 }
 
-// TestTurns starts and ends calls at the edges in any order. No call may wait for a long time while
-// other calls are served. No slot may stay free while a call is waiting, even if the store's
-// message about a turn is lost. There must never be more calls than slots.
+// TestTurns starts and ends calls at the edges in arbitrary order. No call may wait for a long time
+// while other calls are served. No slot may stay free while a call is waiting, even if the store's
+// notification is lost. There must never be more calls than slots.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHall(t, rapid.IntRange(2, 5).Draw(t, "edges"), rapid.SampledFrom([]int{1, 2, 5, 120}).Draw(t, "slots"))
@@ -163,7 +164,7 @@ func TestTurns(t *testing.T) {
 					q = h.queues[i]
 				}
 			case 4:
-				if q.waiting > 0 { // its client disconnects
+				if q.waiting > 0 { // the client of the call disconnects
 					q.waiting--
 					h.settle()
 				}
@@ -174,7 +175,7 @@ func TestTurns(t *testing.T) {
 			}
 			h.fair(lost == 0)
 		}
-		for range 3 { // each edge that has missed a message asks the store
+		for range 3 { // each edge that missed a notification asks the store
 			h.pass(askAgain)
 			h.settle()
 		}
@@ -187,9 +188,9 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestTurnsOfABusyEdge checks that an edge whose queue never empties does not block other edges. If
-// it has all slots, it must give slots to the waiting edges in turn, however many of its own calls
-// are waiting.
+// TestTurnsOfABusyEdge checks that an edge whose queue is never empty does not block other edges.
+// If it has all slots, it must pass slots to the waiting edges in turn, no matter how many calls it
+// has in its queue.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {
@@ -214,8 +215,8 @@ func TestTurnOfADeadEdge(t *testing.T) {
 	h := newHall(t, 3, 2)
 	h.arrive(0)
 	h.arrive(0)
-	h.arrive(1) // is the first to wait
-	h.arrive(2) // waits
+	h.arrive(1) // first to wait
+	h.arrive(2) // second to wait
 	h.queues[1].dead, h.lines[1].cut = true, true
 	h.end(0)
 	if n := h.queues[2].running; n != 0 {

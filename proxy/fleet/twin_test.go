@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// twin is the script of an account in Go. The property tests use it because it is a thousand times
-// faster. TestScript compares it with the script.
+// twin is the account script in Go. Property tests use the twin because it is a thousand times
+// faster than the script. TestScript compares the two.
 type twin struct {
-	now      int64 // ms
+	now      int64 // in milliseconds
 	births   int64
 	accounts map[string]*twinAccount
 
-	lapsed  func(id, edge string, e *twinEdge) // called when the lease of an edge has expired; may be nil
-	publish func(id, edge string)              // called when it becomes the edge's turn; may be nil
+	// Called when an edge's lease has expired; may be nil.
+	lapsed  func(id, edge string, e *twinEdge)
+	publish func(id, edge string) // called when an edge's turn begins; may be nil
 }
 
 type twinAccount struct {
@@ -29,7 +30,7 @@ type twinAccount struct {
 	turns    []twinTurn
 }
 
-// twinTurn is the position of an edge whose calls are waiting for a slot.
+// twinTurn is the position of an edge with calls that wait for a slot.
 type twinTurn struct {
 	edge string
 	till int64
@@ -159,17 +160,17 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	return r, nil
 }
 
-// line connects one edge to the twin, and can lose messages.
 type line struct {
 	twin  *twin
-	cut   bool   // the edge knows that the store is lost
-	began uint64 // the base of message numbers
+	cut   bool   // whether the edge knows that the store is lost
+	began uint64 // number from which message numbers count up
 
-	lose, mute func() bool // whether the next message is lost; whether its answer is lost
-	late       []func()    // messages that will arrive a second time later
+	// lose: the next message is lost; mute: the answer to it is lost.
+	lose, mute func() bool
+	late       []func() // messages that will arrive a second time
 	repeat     func() bool
 	delay      func() bool // reports whether a lost message arrives later
-	meanwhile  func()      // runs while an answer is on its way
+	meanwhile  func()      // runs while an answer is in flight
 }
 
 func never() bool { return false }
@@ -217,8 +218,8 @@ func (l *line) Eviction(context.Context) string { return "" }
 
 func (l *line) Close() {}
 
-// turnsOf returns how many edges have their turn before the given edge, and the turns of all other
-// edges. If the given edge has no turn, ahead is -1.
+// turnsOf returns how many edges come before the given edge in the order, and the turns of all
+// other edges. If the given edge has no turn, ahead is -1.
 func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinTurn) {
 	ahead = -1
 	for _, w := range a.turns {
@@ -232,7 +233,6 @@ func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinT
 	return ahead, others
 }
 
-// wait inserts an edge with waiting calls into the order at its position.
 func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now int64) {
 	if p.kind != turn || granted >= p.want && granted > p.least {
 		return
@@ -243,8 +243,7 @@ func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now i
 	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
 }
 
-// fairWant returns how many free slots an edge may claim if other edges are waiting for slots as
-// well.
+// fairWant returns how many free slots an edge may claim if other edges are also waiting for slots.
 func (p *part) fairWant(free int64, ahead, others int) int64 {
 	if p.kind != slot && p.kind != turn || others == 0 {
 		return p.want

@@ -19,8 +19,8 @@ var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.
 
 var allowed = limit.Decision{OK: true}
 
-// follow applies limits that a reload has changed. It gives back amounts that were granted under
-// the old limits.
+// follow applies limits changed by a reload. It returns amounts that were granted under the old
+// limits.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -37,9 +37,9 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up the unused amounts of this edge shortly before its lease expires, because the
-// store then grants them to other edges. silence is the time since the last answer. The caller must
-// hold mu.
+// fenceAfter gives up this edge's unused amounts shortly before its lease expires, because the
+// store will then grant them to other edges. silence is the time since the last answer. The caller
+// must hold mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -49,9 +49,8 @@ func (u *usage) fenceAfter(silence time.Duration) {
 	}
 }
 
-// lacking returns the first cell in which this edge holds too little for a call, or -1. The call
-// may use amounts that are reserved for waiting calls only if drawn is true. The caller must hold
-// mu.
+// lacking returns the first cell that has too little for a call at this edge, or -1. The call may
+// use amounts set aside for waiting calls only if drawn is true. The caller must hold mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -70,7 +69,7 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 }
 
 // needsOf returns the amounts that a call takes from each cell. A call that needs more than a limit
-// takes the whole limit.
+// takes the entire limit.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -84,14 +83,14 @@ func (u *usage) await(n needs) {
 	}
 }
 
-// unawait reverts await for one call that takes or gives up its share.
+// unawait reverts await for one call that takes its share or gives it up.
 func (u *usage) unawait(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited -= n[i]
 	}
 }
 
-// hold makes a call hold n. Every cell must have enough.
+// hold reserves n for a call. Every cell must have enough.
 func (u *usage) hold(n needs) {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -101,7 +100,8 @@ func (u *usage) hold(n needs) {
 		}
 		c.take(taken, u.lost)
 	}
-	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request counts as used as soon as it is taken
+	// A request counts as used once it is taken.
+	u.cells[requests].settle(n[requests], n[requests], u.lost)
 }
 
 func (u *usage) giveBack() {
@@ -109,13 +109,13 @@ func (u *usage) giveBack() {
 	case c.limit == 0:
 	case !u.lost:
 		c.refunds++
-	case c.unacked() > 0: // the request has not been reported in a message yet
+	case c.unacked() > 0: // no message has reported the request yet
 		c.settle(0, -1, true)
 	}
 }
 
 // refund uses up one of the requests that were given back. It first caps their number at the debt,
-// because a request that no longer counts must not be refunded as well.
+// because a request that no longer counts must not be refunded.
 func (u *usage) refund(now time.Duration) bool {
 	c := &u.cells[requests]
 	c.catchUp(now)
@@ -127,8 +127,7 @@ func (u *usage) refund(now time.Duration) bool {
 	return true
 }
 
-// missing returns the difference between the amount that a call needs of a cell and the amount that
-// the fleet has free.
+// missing returns the difference between what a call needs from a cell and what the fleet has free.
 func (u *usage) missing(i int, n needs, now time.Duration) float64 {
 	c := &u.cells[i]
 	c.catchUp(now)
@@ -145,7 +144,7 @@ func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	return d
 }
 
-// over returns a refusal if the unpaid charges of all edges exceed a limit per minute.
+// over returns a refusal if the charges of all edges exceed a per-minute limit.
 func (u *usage) over(i int, now time.Duration) limit.Decision {
 	c := &u.cells[i]
 	c.catchUp(now)
@@ -157,14 +156,14 @@ func (u *usage) over(i int, now time.Duration) limit.Decision {
 	return limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: max(wait, time.Millisecond)}
 }
 
-// settle ends the holds of a call and charges its use.
+// settle releases what a call has reserved, and charges what it has used.
 func (u *usage) settle(held, used needs) {
 	for i := range u.cells {
 		u.cells[i].settle(held[i], used[i], u.lost)
 	}
 }
 
-// leave starts working without the store. silence is the time since the store's last answer.
+// leave makes this edge work without the store. silence is the time since the store's last answer.
 func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {
@@ -188,9 +187,9 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn adds to every cell the amount that becomes free over time while the store is lost. If the
-// setting is LostClosed, this edge gets no share, because it admits no calls and other edges may
-// have used everything.
+// earn adds the amount that becomes free over time to every cell while the store is lost. With
+// LostClosed, this edge gets no share, because it admits no calls and other edges may have used
+// everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return

@@ -22,8 +22,8 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 	return reply{}, ctx.Err()
 }
 
-// TestWaitsInVain checks a store that hangs. Three calls of an edge, for the same key or different
-// keys, must wait in vain until their timeout. The breaker must then be open, and the next request
+// TestWaitsInVain checks a store that hangs. Three calls at an edge, with the same key or different
+// keys, must wait until their timeout. After that, the breaker must be open, and the next request
 // to the store must follow immediately.
 func TestWaitsInVain(t *testing.T) {
 	for _, keys := range []int{1, 2, 3} {

@@ -21,14 +21,16 @@ import (
 const (
 	busyPeriod = 50 * time.Millisecond
 	idlePeriod = 250 * time.Millisecond
-	// interval between two messages that contain all of an edge's work, even unchanged work
+	// Maximum interval between two messages that contain all of an edge's work, even if the work
+	// has not changed.
 	wholeEvery = time.Second
-	freshFor   = 2 * time.Second        // how long an answer is valid without a newer one
-	patience   = 200 * time.Millisecond // maximum time for one message, if the store's timeout is shorter
-	factsMost  = 64                     // maximum number of facts in one message
+	freshFor   = 2 * time.Second // how long an answer remains valid without a newer answer
+	// Timeout of a message; if the store's timeout is longer, that applies instead.
+	patience  = 200 * time.Millisecond
+	factsMost = 64 // maximum number of facts in one message
 )
 
-// Link is the connection to the store. *fleet.Link implements it.
+// Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
 	Available() bool
 	// Edges returns how many edges share the limits while the store is lost.
@@ -36,58 +38,60 @@ type Link interface {
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
-// Upstreams is the set of upstreams whose work the board exchanges. *upstreams.Set implements it.
+// Upstreams is the set of upstreams whose work the board exchanges. *upstreams.Set implements
+// Upstreams.
 type Upstreams interface {
 	Here(dst []upstreams.Here) []upstreams.Here
 	Share(e *upstreams.Elsewhere)
 	Divide(edges int)
 }
 
-// Options configure a board.
+// Options configure a Board.
 type Options struct {
-	Edge      string // id of this edge; unique to each process
+	Edge      string // id of this edge, unique to each process
 	Link      Link
 	Upstreams Upstreams
 	Poison    Poison
-	Signer    *sign.Signer // signs operators' modes; nil: nothing is signed
+	Signer    *sign.Signer // signs modes set by operators; nil if nothing is signed
 	// Timeout is how long calls wait for the store. A message may take at least as long.
 	Timeout time.Duration
 	Log     *zap.Logger
 	Metrics *metrics.Set
 }
 
-// Board is this edge's view of the fleet's board. Any goroutine may call its methods.
+// Board is an edge's view of the board shared by the fleet. Its methods may be called by multiple
+// goroutines.
 type Board struct {
 	o        Options
 	exchange func(ctx context.Context, m *message) (reply, error)
 	clock    func() time.Time
-	// If this edge creates the board, request bodies are hashed with this seed. Each message
+	// If this edge creates the board, this seed is used to hash request bodies. Each message
 	// appends its number to the seed.
 	seed     string
 	wake     chan struct{}
-	answered atomic.Int64 // Unix nanoseconds of the last answer; 0: none
+	answered atomic.Int64 // Unix nanoseconds of the last answer; 0 if there was none
 	edges    atomic.Int64
 
-	// The fields below are used only by Run.
+	// Only Run uses the fields below.
 	number uint64
 	told   string
 	whole  time.Time
 	here   []upstreams.Here
-	busy   bool      // whether any edge has work
+	busy   bool
 	cared  time.Time // when careForModes last ran
 
 	mu      sync.Mutex
 	facts   map[string]string
 	version string
-	pending []fact // facts that the board has not acknowledged yet
+	pending []fact // facts that the board has not acknowledged
 	numbers uint64
 	applied map[string]string
-	ignored map[string]string // invalid modes that were already logged
+	ignored map[string]string // invalid modes that have already been logged
 
 	corrected time.Time // when this edge last corrected secretFact on the board
 }
 
-// New returns an edge's view of the board. Run starts the exchange of messages.
+// New returns an edge's view of the board. Run starts to exchange messages.
 func New(o Options) *Board {
 	var seed [16]byte
 	_, _ = rand.Read(seed[:]) // Read never fails
@@ -106,7 +110,7 @@ func New(o Options) *Board {
 	return b
 }
 
-// Run exchanges messages with the board until ctx ends.
+// Run exchanges messages with the board until ctx is done.
 func (b *Board) Run(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -176,8 +180,8 @@ func (b *Board) message(text string, now time.Time) *message {
 	return m
 }
 
-// lose makes the edge work without the board if the board's last answer is older than freshFor. If
-// so, the edge uses only its share of each upstream's slots.
+// lose makes the edge stop using the board if the last answer is older than freshFor. The edge then
+// uses only its share of each upstream's slots.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
@@ -228,8 +232,8 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked implements put. A new fact replaces a pending fact of the same name. The caller must
-// hold mu.
+// putLocked does the work of put. A new fact replaces a pending fact with the same name. The caller
+// must hold mu.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
 	next := b.pending[:0:0]
@@ -247,7 +251,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 
 const pendingMost = 1024
 
-// learn adopts the facts in an answer, and drops the pending facts that the board has acknowledged.
+// learn adopts the facts in an answer, and removes pending facts that the board has acknowledged.
 func (b *Board) learn(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -272,13 +276,14 @@ func (b *Board) learn(m *message, r *reply) {
 	}
 }
 
-// seedOf returns the hash seed of a board, which is the first part of the version of the board's
-// facts.
+// seedOf returns a board's hash seed, which is the first part of the version of its facts.
 func seedOf(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed
 }
 
+// remember sends the permanent facts again to a board that has lost all data. The caller must hold
+// mu.
 func (b *Board) remember(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {

@@ -18,25 +18,26 @@ type ModeSetting struct {
 	Who  string `json:"who"`
 	When int64  `json:"when"`           // Unix seconds
 	Edge string `json:"edge,omitempty"` // id of the edge that signed the mode
-	// Unix seconds. The mode becomes invalid at this time unless an edge has signed it again.
+	// Expires is when the mode becomes invalid unless an edge signs it again, in Unix seconds.
 	Expires int64 `json:"expires,omitempty"`
 }
 
-// A mode applies until an operator sets a different one, so edges renew its signature long before
-// the signature expires. Expiry prevents an attacker from restoring an old copy of a mode.
+// A mode applies until an operator sets another mode, so edges renew its signature long before the
+// signature expires. Signatures expire so that an attacker cannot restore an old copy of a mode.
 const (
-	modeLife  = 7 * 24 * time.Hour
-	renewMode = 6 * 24 * time.Hour // a mode is signed again when its signature is valid for less than this time
+	modeLife = 7 * 24 * time.Hour
+	// A mode is signed again when its signature will be valid for less than this time.
+	renewMode = 6 * 24 * time.Hour
 	careEvery = time.Hour
 )
 
-// SetMode sends a mode that the caller has set at this edge to all other edges. It does not wait
-// for the store: while the store is unreachable, the mode stays pending.
+// SetMode sends a mode that the caller has set at this edge to the other edges. It does not wait
+// for the store. While the store is unreachable, the mode stays pending.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	// The clocks of edges differ, but a newer mode must have a later time.
+	// The clocks of edges differ, but the time of a newer mode must be later.
 	if last, err := parseMode(b.applied[name]); err == nil {
 		s.When = max(s.When, last.When+1)
 	}
@@ -61,19 +62,20 @@ func parseMode(value string) (s ModeSetting, err error) {
 	return s, err
 }
 
-// counts reports whether a mode is valid: an edge of the fleet has signed it, and it has not
-// expired.
+// counts reports whether a mode is valid, which means that an edge of the fleet has signed it and
+// it has not expired.
 func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
 	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
+// isOlder reports whether a mode was set before the applied mode. The caller must hold mu.
 func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	last, err := parseMode(b.applied[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns the mode that an operator last set for an upstream. If no operator has set a mode,
-// ok is false.
+// Mode returns the mode that an operator last set for an upstream. If no operator has set one, ok
+// is false.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +84,7 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 }
 
 // applyModes applies the modes that operators have set at other edges. It validates each entry,
-// because an edge with a different version, or another program, may have written the entry.
+// because it may have been written by another program or by an edge with a different version.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -101,7 +103,7 @@ func (b *Board) applyModes() {
 			continue
 		}
 		s, err := parseMode(value)
-		if err != nil { // an edge with a different version wrote the mode
+		if err != nil { // the mode was written by an edge with a different version
 			b.ignored[name] = value
 			continue
 		}
@@ -109,7 +111,7 @@ func (b *Board) applyModes() {
 			b.ignore(name, value, b.here[i].Upstream)
 			continue
 		}
-		// Either an edge that did not know the newer mode has sent this mode, or an attacker has
+		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
 		// restored it.
 		if b.isOlder(name, &s) {
 			b.facts[name] = b.applied[name]
@@ -128,14 +130,15 @@ func (b *Board) applyModes() {
 	}
 }
 
+// ignore records and logs an invalid mode. The caller must hold mu.
 func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 	b.ignored[name] = value
 	b.o.Log.Warn("a mode in the fleet's store is ignored: it is old, or not signed for this upstream with one of fleet.secrets",
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 
-// careForModes signs modes that are unsigned or about to expire, and restores modes that an invalid
-// entry has replaced.
+// careForModes signs modes that are unsigned or about to expire, and restores modes that were
+// replaced by invalid entries.
 func (b *Board) careForModes(now time.Time) {
 	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
 		return
@@ -159,9 +162,9 @@ func (b *Board) careForModes(now time.Time) {
 // secretFact is the name of the fact that records when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret adopts the board's record of when the fleet's first secret appeared. It corrects the
-// record at most once a minute, because edges with different secrets may overwrite the correction.
-// The caller must hold mu.
+// heedSecret adopts the board's record of when the fleet's first secret appeared. It corrects a
+// wrong record at most once a minute, because edges with different secrets may overwrite each
+// other's correction. The caller must hold mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

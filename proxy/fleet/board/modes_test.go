@@ -10,7 +10,7 @@ import (
 )
 
 // TestForgedModes checks that an attacker who can write to the store but does not know the fleet's
-// secret can neither drain an engine nor end a drain.
+// secret can neither start nor end the drain of an engine.
 func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
 		u := w.edges[e].ups[up]
@@ -63,8 +63,9 @@ func TestForgedModes(t *testing.T) {
 	}
 }
 
-// TestModesAreRenewed checks that a running edge keeps a mode valid beyond the expiry of its first
-// signature. A copy of the old entry must not remain valid: an edge that starts later ignores it.
+// TestModesAreRenewed checks that a running edge keeps a mode valid after the first signature of
+// the mode has expired. A copy of the old entry must become invalid, so that an edge that starts
+// later ignores it.
 func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)

@@ -8,11 +8,12 @@ import (
 	"penstock/upstreams"
 )
 
-// Poison records which request bodies have killed which engines. *poison.Requests implements it.
+// Poison records which request bodies have killed which engines. *poison.Requests implements
+// Poison.
 type Poison interface {
-	// Seed sets the seed for hashing bodies. All edges use the same seed.
+	// Seed sets the seed for hashing bodies. The seed is the same at all edges.
 	Seed(seed string)
-	// Learn replaces the facts of the fleet. lost maps the hash of a body to the engines that the
+	// Learn replaces the facts from the fleet. lost maps the hash of a body to the engines that the
 	// body has killed.
 	Learn(lost map[uint64][]*upstreams.Upstream)
 }
@@ -23,13 +24,13 @@ func poisonName(hash uint64, id upstreams.ID) string {
 	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
 }
 
-// Lost tells every edge that the body with the given hash has killed an upstream. The fact expires
-// after life.
+// Lost notifies every edge that the body with the given hash has killed an upstream. The fact
+// expires after life.
 func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.put(poisonName(hash, id), "1", life)
 }
 
-// Cleared makes every edge forget the engines that the body with the given hash has killed.
+// Cleared makes every edge forget which engines the body with the given hash has killed.
 func (b *Board) Cleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()

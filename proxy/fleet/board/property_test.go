@@ -17,18 +17,18 @@ import (
 	"penstock/upstreams"
 )
 
-// edge is an edge of a fleet that runs in virtual time. It implements Upstreams and Poison for its
-// board.
+// edge is an edge in a fleet with virtual time. It implements Upstreams and Poison for its board.
 type edge struct {
 	board     *Board
 	line      *line
 	ups       []*upstreams.Upstream
-	calls     []int // number of calls at each upstream
+	calls     []int
 	down      []bool
 	elsewhere *upstreams.Elsewhere
-	parts     int // number of edges that share the slots; 0: not divided
-	seed      string
-	lost      map[uint64][]*upstreams.Upstream
+	// Number of edges that divide the slots among themselves; 0 if the slots are not divided.
+	parts int
+	seed  string
+	lost  map[uint64][]*upstreams.Upstream
 }
 
 func (e *edge) Here(dst []upstreams.Here) []upstreams.Here {
@@ -109,7 +109,7 @@ func (w *world) round() {
 	}
 }
 
-// check compares each edge's view of the other edges with their actual work.
+// check compares each edge's view of the other edges with their actual state.
 func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	for i, e := range w.edges {
 		if e.elsewhere == nil || e.elsewhere.Edges != len(w.edges) {
@@ -130,9 +130,9 @@ func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// TestBoard loses, repeats and reorders messages, kills edges and empties the store. It checks that
-// two rounds later every edge knows exactly the other edges' work, all modes, and which upstreams
-// each body has killed.
+// TestBoard loses, repeats and reorders messages, kills edges, and empties the store. Two rounds
+// later, every edge must know exactly the other edges' work, all modes, and which upstreams each
+// body has killed.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3
@@ -168,7 +168,7 @@ func TestBoard(t *testing.T) {
 				e.board.Cleared(uint64(1 + u))
 			case 7:
 				if rapid.IntRange(0, 5).Draw(t, "who") == 0 {
-					w.edges = append(w.edges[:i], w.edges[i+1:]...) // the edge dies
+					w.edges = append(w.edges[:i], w.edges[i+1:]...)
 					faulty(w.add(t, ups))
 				}
 			case 8:
@@ -207,9 +207,9 @@ func TestBoard(t *testing.T) {
 	})
 }
 
-// TestDeadEdge checks that the work of a dead edge disappears when its lease expires. After two
-// seconds, a disconnected edge must ignore the work of the other edges and use its share of the
-// slots. The share depends on the number of edges that it last saw.
+// TestDeadEdge checks that the work of a dead edge is dropped when its lease expires. After two
+// seconds, a disconnected edge must ignore the other edges' work and use only its share of the
+// slots. The share depends on how many edges it last saw.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -232,9 +232,9 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestFacts checks that a mode reaches every edge, including an edge that starts later, and that it
-// survives when the store loses its data. The engines that a body has killed must be forgotten
-// after a minute.
+// TestFacts checks that a mode reaches every edge, even one that starts later, and that it survives
+// when the store loses its data. After a minute, the edges must forget the engines that a body has
+// killed.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]

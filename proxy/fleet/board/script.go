@@ -20,15 +20,15 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the board counts an edge's work after the edge's last message. It is short
-// because when an edge dies, its connections close and the engines cancel its calls.
+// lease is how long an edge's work counts after the edge's last message. It is short because the
+// connections of a dead edge close, and engines then cancel its calls.
 const lease = 3 * time.Second
 
-// Name returns the name under which the store knows an upstream: a hash of the upstream's id.
+// Name returns the name of an upstream in the store, which is a hash of the upstream's id.
 func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works maps the names of upstreams to their work. work.down is the number of edges that have found
-// the upstream down.
+// works maps upstream names to work. work.down is the number of edges that have found the upstream
+// down.
 type works map[string]work
 
 type work struct {
@@ -80,9 +80,9 @@ type fact struct {
 type message struct {
 	edge    string
 	number  uint64
-	work    string // sameWork: the work has not changed
-	version string // version of the facts that the edge already knows
-	seed    string // used if the board does not exist yet
+	work    string // sameWork if the work has not changed
+	version string // version of the facts that the edge knows
+	seed    string // used if the board does not exist
 	facts   []fact
 }
 
@@ -102,7 +102,7 @@ type reply struct {
 	edges   int
 	works   works
 	version string
-	facts   map[string]string
+	facts   map[string]string // nil if the facts are unchanged
 }
 
 var errOvertaken = errors.New("a later message was there first")

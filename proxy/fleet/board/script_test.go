@@ -24,7 +24,7 @@ func drawWork(t *rapid.T) string {
 	return w.String()
 }
 
-// TestScript checks that the script and its Go copy give the same answers to arbitrary messages.
+// TestScript checks that the script and the twin give the same answers to arbitrary messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	client, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
@@ -74,8 +74,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestDamaged checks that a truncated reply, or a reply without numbers, does not count as an
-// answer.
+// TestDamaged checks that a reply does not count as an answer if it is truncated or lacks numbers.
 func TestDamaged(t *testing.T) {
 	for _, text := range []string{"aa 1 2 3", "aa 1 2 3 x", "aa", "aa 1 2 3 4 bb"} {
 		if w, err := parseWorks(text); err == nil {

@@ -6,9 +6,9 @@ import (
 	"maps"
 )
 
-// twin is the board's script in Go, for the property tests. TestScript compares it with the script.
+// twin is the board's script in Go, for property tests. TestScript compares it with the script.
 type twin struct {
-	now    int64 // ms
+	now    int64 // in milliseconds
 	seed   string
 	first  int64
 	newest int
@@ -124,13 +124,13 @@ func (t *twin) reap() {
 	}
 }
 
-// line connects one edge to the twin, and can lose messages.
 type line struct {
-	twin               *twin
-	cut                bool
-	edges              int // number of edges that share limits while the line is cut
+	twin *twin
+	cut  bool
+	// Number of edges that divide the limits while the line is cut.
+	edges              int
 	lose, mute, repeat func() bool
-	late               []func() // messages that will arrive a second time later
+	late               []func() // messages that will arrive a second time
 }
 
 func (l *line) exchange(_ context.Context, m *message) (reply, error) {

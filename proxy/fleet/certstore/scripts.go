@@ -30,14 +30,14 @@ var (
 )
 
 // kept is how long the store keeps the entries after the last write or lock request. Running edges
-// restore entries that the store has lost.
+// restore entries lost by the store.
 const kept = 400 * 24 * time.Hour
 
-// atOnce is the maximum number of entries in one answer. A certificate with its key and its
-// intermediates has about 10 KiB.
+// atOnce is the maximum number of entries in an answer. A certificate with its key and
+// intermediates is about 10 KiB in size.
 const atOnce = 16
 
-// Link is the connection to the store. *fleet.Link implements it.
+// Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
 	Available() bool
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
@@ -45,8 +45,8 @@ type Link interface {
 
 var errAnswer = errors.New("the store's answer has an unexpected form")
 
-// words runs a script and returns its answer. It returns an error if the answer has fewer than
-// least elements.
+// words runs a script and returns the elements of its answer. If there are fewer than least
+// elements, it returns an error.
 func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
 	answer, err := s.o.Link.Run(ctx, script, s.key, args)
 	if err != nil {

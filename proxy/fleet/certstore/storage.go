@@ -15,36 +15,38 @@ import (
 )
 
 // Lease is how long a lock lasts without renewal. If the holder dies, another edge can acquire the
-// lock when the lease has expired.
+// lock once the lease has expired.
 const Lease = 10 * time.Second
 
 const (
 	leaseRenewed = Lease / 5
-	leaseMargin  = time.Second            // an edge abandons its order this long before the lease expires
-	askPeriod    = 500 * time.Millisecond // pause between two requests for a lock
-	answerTime   = 2 * time.Second
+	// An edge abandons its order this long before the lease expires.
+	leaseMargin = time.Second
+	askPeriod   = 500 * time.Millisecond // pause between two attempts to acquire a lock
+	answerTime  = 2 * time.Second        // maximum time that Storage waits for the store
 )
 
-// Storage implements certmagic.Storage in the fleet's store. It caches all entries and requests
-// only changes from the store. Any goroutine may call its methods.
+// Storage implements certmagic.Storage with the fleet's store. It caches all entries, and only
+// requests changes from the store. Its methods may be called by multiple goroutines.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
 
 	mu     sync.Mutex
-	values map[string]value  // by the key of certmagic
-	before map[string]value  // entries of versions without certmagic, by kind and name
-	held   map[string]func() // by lock name; the function stops the renewal
+	values map[string]value // keyed by certmagic key
+	// Entries written by versions without certmagic, keyed by kind and name.
+	before map[string]value
+	held   map[string]func() // keyed by lock name; each function stops the renewal of the lock
 }
 
 type value struct {
-	text  []byte    // nil: sealed with a key that this edge does not have
+	text  []byte    // nil if sealed with a key that this edge does not have
 	since time.Time // when this edge last read or wrote the value
 }
 
 var _ acme.Fleet = (*Storage)(nil)
 
-// NewStorage returns a Storage on top of a Store.
+// NewStorage returns a Storage that uses s.
 func NewStorage(s *Store, g *guard.Guard) *Storage {
 	return &Storage{store: s, guard: g, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
 }
@@ -52,6 +54,7 @@ func NewStorage(s *Store, g *guard.Guard) *Storage {
 // Available reports whether the store can be reached.
 func (s *Storage) Available() bool { return s.store.Available() }
 
+// read adopts the changes in the store. The caller must hold mu.
 func (s *Storage) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -71,7 +74,7 @@ func (s *Storage) read(ctx context.Context) error {
 		switch {
 		case e.State == Stale:
 			into[at] = value{nil, time.Now()}
-		case e.State != Good || len(e.Text) == 0: // another edge will restore a refused entry
+		case e.State != Good || len(e.Text) == 0: // another edge will restore a rejected entry
 			delete(into, at)
 		default:
 			into[at] = value{e.Text, time.Now()}
@@ -122,6 +125,7 @@ func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
 	return s.put(ctx, key, text)
 }
 
+// put writes a value. An empty text deletes it. The caller must hold mu.
 func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) {
 	for range 5 {
 		if err = s.read(ctx); err != nil {
@@ -214,8 +218,8 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 }
 
 // Lock implements certmagic.Locker. Storage renews the lock until Unlock is called. If the renewal
-// fails for too long, Storage cancels the attempt that holds the lock, because another edge may
-// acquire it and start an attempt.
+// keeps failing, Storage cancels the attempt that holds the lock, because another edge may acquire
+// the lock and start an attempt.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)
@@ -235,7 +239,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	_, mine := s.held[name]
 	s.mu.Unlock()
-	if mine { // the store would grant the same edge its lock a second time
+	if mine { // the store would grant the lock to the same edge a second time
 		return false, nil
 	}
 	sent := time.Now()
@@ -252,7 +256,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 		defer close(ended)
 		whole := false
 		defer func() {
-			if !whole { // a panic has stopped the renewal
+			if !whole { // a panic stopped the renewal
 				acme.Lose(ctx, ErrLockLost)
 			}
 		}()
@@ -268,8 +272,8 @@ func (s *Storage) claim(ctx context.Context, name string) (bool, error) {
 	return s.store.Claim(ctx, name)
 }
 
-// keep renews a lock until ctx ends. If the lock is lost, keep cancels the attempt that holds the
-// lock.
+// keep renews a lock until ctx is done. If the lock is lost, keep cancels the attempt that holds
+// it.
 func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time) {
 	tick := time.NewTicker(leaseRenewed)
 	defer tick.Stop()

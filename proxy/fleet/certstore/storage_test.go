@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/front/acme"
 )
 
-// TestStorage checks that an edge loads, lists and deletes what another edge has stored, and that
-// the store's copy is sealed.
+// TestStorage checks that an edge can load, list and delete what another edge has stored, and that
+// the store contains only sealed data.
 func TestStorage(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
@@ -69,8 +69,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestLock checks that a second edge and a second attempt of the holder wait for a lock. If a lock
-// is lost, the attempt that holds it must be canceled.
+// TestLock checks that a second edge waits for a lock, and that a second attempt at the same edge
+// also waits. If a lock is lost, the attempt that holds it must be canceled.
 func TestLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)

@@ -21,9 +21,9 @@ import (
 // Options configure a Store.
 type Options struct {
 	Link      Link
-	Edge      string          // id of this edge; unique to each process
+	Edge      string          // id of this edge, unique to each process
 	Directory string          // URL of the ACME directory
-	Secrets   func() []string // the first secret seals entries; all secrets can open them
+	Secrets   func() []string // the first secret seals entries; each secret can open them
 	Log       *zap.Logger
 	Metrics   *metrics.Set
 }
@@ -35,21 +35,21 @@ type Store struct {
 	refused map[string]*metrics.Counter
 
 	mu      sync.Mutex
-	secrets []string // the secrets from which keys was made
+	secrets []string // secrets from which keys was derived
 	since   time.Time
 	old     []Entry // valid entries that are not sealed with the first secret
 	keys    *seal.Keys
-	number  string // change number of the last read
+	number  string // change number at the last read
 	fields  map[string]*field
 }
 
 type field struct {
-	change  string // "0": the store does not have the entry
+	change  string // "0" if the store does not contain the entry
 	version uint64
 	blob    string
 }
 
-// New returns a Store for the entries of an ACME directory.
+// New returns a Store for the entries of one ACME directory.
 func New(o Options) *Store {
 	sum := sha256.Sum256([]byte(o.Directory))
 	s := &Store{
@@ -66,8 +66,8 @@ func New(o Options) *Store {
 // Available reports whether the store can be reached.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call. On the first call, or if all
-// is true, it returns every entry, and whole is true.
+// Changes returns the entries changed since the last call. For the first call, or if all is true,
+// it returns every entry and sets whole.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,12 +95,12 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// sealAnewAfter is the delay between a change of the secrets and sealing entries again. After this
-// delay, every edge should have the new secrets.
+// sealAnewAfter is the delay between a change of the secrets and sealing the entries again. By
+// then, every edge should have the new secrets.
 const sealAnewAfter = 10 * time.Minute
 
-// sealAnew seals entries again with the first secret if they are sealed with another secret, so
-// that an operator can remove the other secret. The caller must hold mu.
+// sealAnew seals entries that are sealed with another secret again with the first one, so that an
+// operator can remove the other secret. The caller must hold mu.
 func (s *Store) sealAnew(ctx context.Context) {
 	old := s.old
 	s.old = nil
@@ -108,12 +108,12 @@ func (s *Store) sealAnew(ctx context.Context) {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e) // if the write fails, the next complete read finds the entry again
+		_ = s.write(ctx, e) // if this fails, the next complete read finds the entry again
 	}
 }
 
-// forget marks the entries that are no longer in the store. It keeps their versions, because an
-// attacker may restore an older entry.
+// forget marks entries that no longer exist in the store. It keeps their versions, because an
+// attacker might restore an older entry.
 func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
 		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
@@ -129,7 +129,7 @@ func (s *Store) open(name, value string) (e Entry, ok bool) {
 	change, blob, _ := strings.Cut(value, " ")
 	e = Entry{Kind: EntryKind(kind), Name: of}
 	if !e.Kind.Known() {
-		return e, false // a newer version of the program wrote the entry
+		return e, false // the entry was written by a newer program version
 	}
 	f := s.field(name)
 	f.change = change
@@ -185,7 +185,6 @@ var remedies = map[EntryState]string{
 	Older:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
-// refuse counts and logs a refused entry, once for each blob.
 func (s *Store) refuse(f *field, e Entry, blob string) {
 	if f.blob == blob {
 		return
@@ -198,14 +197,15 @@ func (s *Store) refuse(f *field, e Entry, blob string) {
 
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put replaces an entry that Changes has returned. It returns ErrChanged if another edge has
-// changed the entry since then.
+// Put replaces an entry returned by Changes. If another edge has changed the entry since then, it
+// returns ErrChanged.
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.write(ctx, e)
 }
 
+// write does the work of Put. The caller must hold mu.
 func (s *Store) write(ctx context.Context, e Entry) error {
 	name := fieldOf(e.Kind, e.Name)
 	f := s.field(name)
@@ -227,14 +227,14 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim requests a lock, which lasts for the duration of Lease. A holder renews the lock by calling
-// Claim again before the lease expires.
+// Claim requests a lock for the duration Lease. The holder renews the lock by calling Claim again
+// before the lease expires by the store's clock.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
 	return err == nil && words[0] == "granted", err
 }
 
-// Release frees a lock.
+// Release releases a lock.
 func (s *Store) Release(ctx context.Context, name string) error {
 	_, err := s.words(ctx, releaseScript, 1, name, s.o.Edge)
 	return err

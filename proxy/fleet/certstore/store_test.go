@@ -47,7 +47,7 @@ func (f *fleet) pass(d time.Duration) {
 	f.redis.SetTime(f.now)
 }
 
-// edge returns an edge with the given secrets. If none are given, the edge has the fleet's secrets.
+// edge returns an edge with the given secrets. If none are given, it uses the fleet's secrets.
 func (f *fleet) edge(name string, secrets ...string) *Store {
 	if len(secrets) == 0 {
 		secrets = []string{strings.Repeat("k", 32)}
@@ -65,7 +65,7 @@ func (f *fleet) put(s *Store, kind EntryKind, name, text string) {
 	}
 }
 
-// read returns what an edge reads, as "kind name text-or-state".
+// read returns what an edge reads. Each line is the kind, the name, and the text or state.
 func (f *fleet) read(s *Store, all bool) (out []string, whole bool) {
 	f.t.Helper()
 	entries, whole, err := s.Changes(f.t.Context(), all)
@@ -102,9 +102,9 @@ func (f *fleet) hash() string {
 	return ""
 }
 
-// TestChanges checks that an edge first reads all entries and then only changed entries, including
-// those that it has written, even if they do not fit into one answer. The entries in the store must
-// be sealed.
+// TestChanges checks that an edge reads all entries first, and after that only changed entries,
+// including those that it wrote itself. This must work even if the entries do not fit into one
+// answer. The store must contain only sealed entries.
 func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -132,7 +132,7 @@ func TestChanges(t *testing.T) {
 }
 
 // TestPutReplacesWhatWasRead checks that only one of two simultaneous writes succeeds. The other
-// edge must succeed once it has read the first edge's change.
+// edge must succeed after it has read the first edge's change.
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -152,9 +152,9 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 	f.wantRead(b, false, false, "account  again")
 }
 
-// TestRefused checks that an entry is refused and counted once if no edge has sealed it. The same
-// applies if the entry was sealed for another domain or directory, with different keys, or with an
-// older version than the known entry. It must be possible to replace a refused entry.
+// TestRefused checks that an entry that no edge has sealed is rejected and counted once. The same
+// must apply if the entry was sealed for a different domain or directory, with different keys, or
+// with an older version than the known entry. It must be possible to replace a rejected entry.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -196,8 +196,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClaims checks that only one edge has a lock at a time, and that another edge can get the lock
-// after it has expired or was released.
+// TestClaims checks that only one edge holds a lock at a time, and that another edge can acquire
+// the lock after it has expired or was released.
 func TestClaims(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -210,7 +210,7 @@ func TestClaims(t *testing.T) {
 	claim(a, true)
 	claim(b, false)
 	f.pass(Lease / 2)
-	claim(a, true) // a renews the lock
+	claim(a, true) // a renews its lock
 	f.pass(Lease / 2)
 	claim(b, false)
 	f.pass(Lease / 2)
@@ -224,8 +224,8 @@ func TestClaims(t *testing.T) {
 	claim(b, true)
 }
 
-// TestNewSecrets checks that all permanent entries are sealed with a new secret ten minutes after
-// the change, so that the old secret can be removed.
+// TestNewSecrets checks that all permanent entries are sealed with a new secret ten minutes after a
+// change, so that the old secret can be removed.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)

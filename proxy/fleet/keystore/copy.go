@@ -18,14 +18,14 @@ func readCopy(name string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// writeCopy replaces the file atomically, so that a killed process leaves either the old file or
-// the new file.
+// writeCopy replaces the file atomically, so that a killed process leaves either the complete old
+// file or the complete new file.
 func writeCopy(name string, all map[string]string) error {
 	text, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
-	// CreateTemp creates the file with mode 0600.
+	// CreateTemp creates the file with the mode 0600.
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
 		return err

@@ -16,17 +16,17 @@ import (
 type entry struct {
 	id      string
 	version uint64
-	raw     string // the whole entry as stored
+	raw     string // the complete entry as stored
 	body    string // the key as a JSON object
 	revoked bool
 	key     config.Key
 }
 
-// These are the reasons for refusing an entry, as label values of a metric.
+// These are the reasons for rejecting an entry, as metric labels.
 const (
 	forged = "forged" // not signed with the secret, or truncated
-	older  = "older"  // older than the version that this edge has already read
-	broken = "broken" // signed, but invalid for this version of the program
+	older  = "older"  // older than a version that this edge has already read
+	broken = "broken" // signed, but invalid for this program version
 )
 
 type refusal struct {
@@ -36,7 +36,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// layout is the prefix of every entry. A different format would have a different number.
+// layout is the prefix of every entry. A different format would have another number.
 const layout = "1 "
 
 func mac(secret, id string, version uint64, body string) []byte {
@@ -51,8 +51,8 @@ func seal(secret, id string, version uint64, body string) string {
 
 const maxEntry = 64 << 10
 
-// verify checks that one of the secrets has signed an entry, and returns the entry's version and
-// body.
+// verify checks that an entry is signed with one of the secrets, and returns the entry's version
+// and body.
 func verify(secrets []string, id, raw string) (e entry, err error) {
 	text, known := strings.CutPrefix(raw, layout)
 	number, rest, _ := strings.Cut(text, " ")
@@ -62,7 +62,7 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
-		// Comparing the whole text rejects all other encodings of the same entry.
+		// Comparing the complete text rejects every other encoding of the same entry.
 		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) {
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}

@@ -17,46 +17,49 @@ import (
 	"penstock/config"
 )
 
-// Options configure Keys.
+// Options configure a Keys.
 type Options struct {
-	Secrets []string                      // the first secret signs; all secrets verify
-	Client  func() (valkey.Client, error) // returns the client of the store, or an error until the store has been reached
-	Prefix  string
-	Cache   string // file to which the entries are copied; "": no copy
+	Secrets []string // the first secret signs; each secret verifies
+	// Client returns the store's client, or an error if the store has not been reached yet.
+	Client func() (valkey.Client, error)
+	Prefix string
+	Cache  string // file to which the entries are copied; empty for no copy
 
-	Use     func([]config.Key) // called with the valid keys, sorted by id, whenever they change
+	// Called with all valid keys, sorted by id, whenever they change.
+	Use     func([]config.Key)
 	Log     *zap.Logger
 	Metrics *metrics.Set
 }
 
-// Keys contains the keys that this edge last read from the store. Run and Listen may be called once
-// each. Any goroutine may call Wait and Starting, even on a nil *Keys.
+// Keys contains the keys that this edge last read from the store. Run and Listen may each be called
+// only once. Wait and Starting may be called by multiple goroutines, even on a nil *Keys.
 type Keys struct {
 	opts  Options
 	nudge chan struct{}
-	// Update sends a channel here. Run closes the channel after the next read.
+	// Update sends a channel here, which Run closes after the next read.
 	asked   chan chan struct{}
 	ready   chan struct{}
 	refused map[string]*metrics.Counter
 	count   atomic.Int64
 
-	// The fields below are used only by Run.
-	held        map[string]entry
-	lastRefused map[string]string // by key id: the last entry that was refused and logged
+	// Only Run uses the fields below.
+	held map[string]entry
+	// Last entry that was rejected and logged, keyed by key id.
+	lastRefused map[string]string
 	change      string
 	looks       int
 	failures    int
 }
 
 // period is the interval between two reads of the change number. If the message about a revocation
-// is lost, the revocation takes effect after at most this time.
+// is lost, the revocation takes effect after this time at most.
 const period = 500 * time.Millisecond
 
-// wholeEach is the number of periods after which all entries are read even if the change number is
-// the same. This finds entries that were replaced or removed without a new change number.
+// wholeEach is the number of periods after which all entries are read even if the change number has
+// not changed. This finds entries that were replaced or removed without changing the number.
 const wholeEach = 20
 
-// New returns the Keys of an edge. If a copy exists, they start with the keys in the copy.
+// New returns the Keys for an edge. If a copy exists, the edge starts with the keys in it.
 func New(o Options) *Keys {
 	k := &Keys{
 		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
@@ -81,7 +84,7 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Starting returns why the edge is not ready yet, or "" if the keys have been read.
+// Starting returns why the edge is not ready yet. If the keys have been read, it returns "".
 func (k *Keys) Starting() string {
 	if k == nil || k.isReady() {
 		return ""
@@ -89,7 +92,7 @@ func (k *Keys) Starting() string {
 	return "the keys in the fleet's store have not been read yet"
 }
 
-// Run keeps the keys up to date until ctx ends.
+// Run keeps the keys up to date until ctx is done.
 func (k *Keys) Run(ctx context.Context) {
 	if k.Starting() != "" {
 		k.opts.Log.Info("until the store's keys have been read, keys that the file does not have are refused with 503")
@@ -105,20 +108,21 @@ func (k *Keys) Run(ctx context.Context) {
 			k.look(ctx)
 			close(done)
 		case <-k.nudge:
-			k.change = "" // another writer may have set the change number to any value
+			k.change = "" // another writer may have changed the number to any value
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// Listen makes Run read whenever the store publishes a change. It returns when ctx ends.
+// Listen makes Run read whenever the store publishes a change. It returns when ctx is done.
 func (k *Keys) Listen(ctx context.Context) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
-			own, _ := c.Dedicate() // on some stores, a subscribed connection must not be used for other commands
+			// Some stores do not allow other commands on a subscribed connection.
+			own, _ := c.Dedicate()
 			// Receive blocks until the connection is lost.
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
@@ -132,7 +136,7 @@ func (k *Keys) Listen(ctx context.Context) {
 	}
 }
 
-// Entries returns the bodies of the entries in the store that are not revoked, by key id.
+// Entries returns the bodies of the entries that are not revoked, keyed by key id.
 func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	c, err := k.opts.Client()
 	if err != nil {
@@ -152,8 +156,8 @@ func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// Update replaces the entry of a key like Writer.Update, and waits until this edge uses the new
-// entry. The other edges use it within a second.
+// Update replaces a key's entry like Writer.Update, and waits until this edge uses the new entry.
+// The other edges use it within a second.
 func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	c, err := k.opts.Client()
 	if err != nil {
@@ -185,8 +189,8 @@ func (k *Keys) hurry() {
 	}
 }
 
-// look reads the keys if they have changed. It logs when reading starts to fail, and when it works
-// again.
+// look reads the keys if they have changed. It logs when reading starts to fail and when it
+// succeeds again.
 func (k *Keys) look(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
@@ -246,17 +250,17 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// changeOf returns the change number. If the number is missing, or is so large that the next change
-// cannot increment it, changeOf returns "". In both cases, all entries are read in every period.
+// changeOf returns the change number. If the number is missing, or so large that the next change
+// cannot increment it, changeOf returns "". All entries are then read in every period.
 func changeOf(m valkey.ValkeyMessage) string {
-	text, _ := m.ToString() // nil: no key has been written yet
+	text, _ := m.ToString() // nil if no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
 		return ""
 	}
 	return text
 }
 
-// changeMost is the smallest number that a script of the store cannot increment, because Lua
+// changeMost is the smallest number that a script in the store cannot increment, because Lua
 // numbers are doubles.
 const changeMost = 1 << 53
 
@@ -269,9 +273,8 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge adopts entries and reports whether the keys have changed. It calls restore for each entry
-// that is missing in the store, or that is older in the store than at this edge. restore may be
-// nil.
+// merge adopts entries, and reports whether the keys have changed. It calls restore for each entry
+// that is missing from the store, or older in the store than at this edge. restore may be nil.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
@@ -301,7 +304,6 @@ func (k *Keys) merge(all map[string]string, restore func(id, expected, raw strin
 	return changed
 }
 
-// refuse counts and logs a refused entry, once for each text.
 func (k *Keys) refuse(id, raw string, err error) {
 	if last, before := k.lastRefused[id]; before && last == raw {
 		return

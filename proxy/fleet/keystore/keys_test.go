@@ -30,7 +30,7 @@ func dial(t testing.TB, address string) valkey.Client {
 	return c
 }
 
-// edge has an edge's Keys, but not the goroutines that follow the store.
+// edge contains an edge's Keys, without the goroutines that follow the store.
 type edge struct {
 	*Keys
 	mu     sync.Mutex
@@ -62,7 +62,6 @@ func (e *edge) ids() string {
 	return strings.Join(e.inUse, " ")
 }
 
-// whole makes the next read complete.
 func (e *edge) whole(t testing.TB) {
 	t.Helper()
 	e.change = "unknown"
@@ -82,7 +81,7 @@ func add(t testing.TB, w *Writer, id string) {
 	}
 }
 
-// TestKeys checks that a new key is accepted, that a revoked key is refused, and that the id of a
+// TestKeys checks that a new key is accepted, that a revoked key is rejected, and that the id of a
 // revoked key can be used again.
 func TestKeys(t *testing.T) {
 	store := miniredis.RunT(t)
@@ -125,8 +124,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestForged checks that entries that were written without the secret are refused, and that the
-// last valid keys stay in use.
+// TestForged checks that entries written without the secret are rejected, and that the last valid
+// keys remain in use.
 func TestForged(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -170,7 +169,7 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: the store has not the last entry again", what)
 		}
 	}
-	store.HSet("ps:{keys}", "k:a", first) // restores an older entry without changing the number
+	store.HSet("ps:{keys}", "k:a", first) // an older entry, restored without changing the number
 	e.whole(t)
 	if store.HGet("ps:{keys}", "k:a") != last {
 		t.Error("an older entry stays in the store")
@@ -180,7 +179,8 @@ func TestForged(t *testing.T) {
 	if store.HGet("ps:{keys}", "k:a") != last || e.ids() != "a b" {
 		t.Errorf("after the store was emptied: %q", e.ids())
 	}
-	if err := stranger.Revoke(t.Context(), "b"); err != nil { // the stranger cannot verify the entry of b
+	// The stranger cannot verify b's entry.
+	if err := stranger.Revoke(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	if e.whole(t); e.ids() != "a b" {
@@ -194,8 +194,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestCopy checks that an edge that has a copy starts without the store, and checks the entries in
-// the copy in the same way.
+// TestCopy checks that an edge with a copy starts without the store, and checks the entries in the
+// copy in the same way.
 func TestCopy(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -233,11 +233,11 @@ func TestCopy(t *testing.T) {
 }
 
 // TestNeverBack checks that an edge never uses an unsigned entry and never returns to an older
-// entry, whatever the store contains.
+// entry, no matter what the store contains.
 func TestNeverBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
-		signed := map[string]bool{} // every entry that the operator has signed
+		signed := map[string]bool{} // entries signed by the operator
 		var history []entry
 		version := uint64(0)
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -281,9 +281,8 @@ func TestNeverBack(t *testing.T) {
 	})
 }
 
-// TestNudge checks that a message makes an edge learn of a revocation immediately, and that the
-// edge learns of it within a second if the message is lost. While the store is unreachable, the
-// keys must stay valid.
+// TestNudge checks that an edge learns of a revocation immediately from a message, and within a
+// second if the message is lost. While the store is unreachable, the keys must remain valid.
 func TestNudge(t *testing.T) {
 	store := miniredis.RunT(t)
 	client, other := dial(t, store.Addr()), dial(t, store.Addr())
@@ -294,7 +293,7 @@ func TestNudge(t *testing.T) {
 	var loops sync.WaitGroup
 	loops.Go(func() { e.Listen(ctx) })
 	defer func() { stop(); loops.Wait() }()
-	for i := range 400 { // until the edge listens
+	for i := range 400 { // repeats until the edge listens
 		store.Publish("ps:{keys}", "0")
 		if len(e.nudge) > 0 {
 			break
@@ -313,8 +312,8 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForgedChangeNumber checks that a revocation takes effect at the next read, whatever value
-// another writer has given the change number.
+// TestForgedChangeNumber checks that a revocation takes effect at the next read, no matter what
+// another writer has written as the change number.
 func TestForgedChangeNumber(t *testing.T) {
 	for _, number := range []string{"1e300", "1e15", "9007199254740993", "99999999999999999999", "-1", "-1e300", "nan", "inf", "text"} {
 		store := miniredis.RunT(t)

@@ -25,12 +25,12 @@ const (
 	changeField = "n"
 )
 
-// hashName returns the name of the hash of all keys. The channel that announces changes has the
-// same name.
+// hashName returns the name of the hash that contains all keys. The channel for change
+// notifications has the same name.
 func hashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the store still has the expected entry. expected is "" if the entry must
-// not exist.
+// put writes an entry if the store still contains the expected entry. expected is "" if the entry
+// must not exist.
 func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
@@ -43,7 +43,7 @@ type Writer struct {
 	prefix  string
 }
 
-// NewWriter returns a Writer that signs with the first of the secrets.
+// NewWriter returns a Writer that signs with the first secret.
 func NewWriter(c valkey.Client, prefix string, secrets []string) *Writer {
 	return &Writer{client: c, secrets: secrets, prefix: prefix}
 }
@@ -55,10 +55,10 @@ func (w *Writer) Close() { w.client.Close() }
 type Listed struct {
 	Key     config.Key
 	Revoked bool
-	Trouble string // why edges refuse the entry; "": they accept it
+	Trouble string // why edges reject the entry; empty if they accept it
 }
 
-// String describes the entry in one line. It omits the hash of the key.
+// String describes the entry in one line. It omits the key's hash.
 func (l *Listed) String() string {
 	state := "in force"
 	switch {
@@ -78,7 +78,7 @@ func (l *Listed) String() string {
 	return text
 }
 
-// List returns all entries of the store, sorted by id.
+// List returns all entries in the store, sorted by id.
 func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	fields, err := w.client.Do(ctx, w.client.B().Hgetall().Key(hashName(w.prefix)).Build()).AsStrMap()
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// Add puts a new key into the store. fields contains the members that the key would have in a
+// Add adds a new key to the store. fields contains the members that the key would have in a
 // keys_file. The id of a revoked key may be reused.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
@@ -121,8 +121,8 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	})
 }
 
-// Update replaces the entry of a key with the result of next. next receives the current entry, or
-// "" if the key does not exist or is revoked.
+// Update replaces a key's entry with the result of next. next receives the current entry, or "" if
+// the key does not exist or is revoked.
 func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		body := e.body
@@ -160,8 +160,8 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 
 var errBusy = errors.New("this key is being changed elsewhere: try again")
 
-// change writes an entry whose body is the result of next. If next returns an error, the entry is
-// not changed. A forged entry is replaced as if it were missing.
+// change writes an entry with the body returned by next. If next returns an error, the entry does
+// not change. A forged entry is treated like a missing one.
 func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {
@@ -178,7 +178,7 @@ func (w *Writer) change(ctx context.Context, id string, next func(e entry, there
 		}
 		raw := ""
 		if len(found) == 1 {
-			raw, _ = found[0].ToString() // nil: the entry does not exist
+			raw, _ = found[0].ToString() // nil if the entry does not exist
 		}
 		e, _ := open(w.secrets, id, raw) // an invalid entry counts as empty
 		body, err := next(e, raw != "")

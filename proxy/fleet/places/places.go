@@ -18,13 +18,13 @@ import (
 
 const (
 	period    = 100 * time.Millisecond
-	patience  = 500 * time.Millisecond // timeout of all exchanges in one period
-	entryMost = 64
-	keptMost  = 60_000
-	readMost  = 1000
+	patience  = 500 * time.Millisecond // timeout for all exchanges in one period
+	entryMost = 64                     // maximum number of placements in an entry
+	keptMost  = 60_000                 // maximum number of entries of a route in the store
+	readMost  = 1000                   // maximum number of entries in one read
 )
 
-// Link is the connection to the store. *fleet.Link implements it.
+// Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
 	Available() bool
 	Append(ctx context.Context, key string, most int, entry []byte) error
@@ -34,12 +34,12 @@ type Link interface {
 // Options configure an Exchange.
 type Options struct {
 	Link    Link
-	Secret  string // secret that all edges know: the store's password
+	Secret  string // secret known to all edges: the store's password
 	Routes  func() []*routing.Route
 	Metrics *metrics.Set
 }
 
-// Exchange sends this edge's placements to the other edges and reads theirs.
+// Exchange sends this edge's placements to the other edges and receives theirs.
 type Exchange struct {
 	o    Options
 	seal cipher.AEAD
@@ -49,7 +49,7 @@ type Exchange struct {
 	fresh                 []routing.Placement
 }
 
-// New returns an Exchange. Run starts exchanging placements.
+// New returns an Exchange. Run starts to exchange placements.
 func New(o Options) *Exchange {
 	key := sha256.Sum256([]byte("placements of conversations\x00" + o.Secret))
 	block, err := aes.NewCipher(key[:])
@@ -69,7 +69,7 @@ func New(o Options) *Exchange {
 	}
 }
 
-// Run exchanges placements until ctx ends.
+// Run exchanges placements until ctx is done.
 func (e *Exchange) Run(ctx context.Context) {
 	t := time.NewTicker(period)
 	defer t.Stop()
@@ -114,8 +114,7 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 	return nil
 }
 
-// learn reads the entries that were added since the last read. The first time, it reads the whole
-// stream.
+// learn reads the entries added since the last read. The first read covers the entire stream.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 	after, known := e.last[model]
 	if !known {
@@ -156,7 +155,8 @@ func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 	return e.seal.Seal(out, out, plain, []byte(model))
 }
 
-// opened decrypts an entry. ok is false if an edge with a different secret wrote the entry.
+// opened decrypts an entry. ok is false if the entry was written by an edge with a different
+// secret.
 func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
 	n := e.seal.NonceSize()
 	if len(entry) < n {

@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// streams is the store in a test. It can fail.
 type streams struct {
 	kept map[string][][]byte
 	fail func() bool
@@ -77,8 +76,8 @@ func newExchange(t require, s *streams, secret string) (*Exchange, *routing.Rout
 
 func never() bool { return false }
 
-// TestExchange checks that an edge learns every placement once and in stream order, even if the
-// store sometimes fails. An edge that starts late must learn all placements.
+// TestExchange checks that an edge learns every placement exactly once and in stream order, even if
+// the store fails from time to time. An edge that starts late must learn all placements.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chance := rapid.IntRange(0, 40).Draw(t, "faults in a hundred")
@@ -109,8 +108,8 @@ func TestExchange(t *testing.T) {
 }
 
 // TestForeignEntries checks that an edge with a different secret cannot read the entries, and
-// counts them. It must also ignore truncated and modified entries, and entries from the stream of
-// another model.
+// counts them. It must also ignore entries that are truncated, modified, or copied from another
+// model's stream.
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	one, _ := newExchange(t, s, "secret")
@@ -130,8 +129,7 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the store does not contain prompts, plain hashes of prompts, or model
-// names.
+// TestRetention checks that the store contains no prompts, plain hashes of prompts, or model names.
 func TestRetention(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, _ := newExchange(t, s, "secret")

@@ -1,15 +1,15 @@
-// Package sign signs the entries that the edges of a fleet publish in their store. An attacker who
-// can write to the store but does not know the fleet's secret can neither impersonate an edge nor
-// drain an engine.
+// Package sign signs the entries that the edges of a fleet publish in the fleet's store. An
+// attacker who can write to the store but does not know the fleet's secret can neither impersonate
+// an edge nor drain an engine.
 //
-// A signature is an HMAC-SHA256 over the prefix of the fleet, the kind of the text, its name, and
-// the text itself. The text contains the signing edge and the time of expiry. A text is therefore
-// not valid in another fleet, under another name, or after its expiry. The first secret signs and
-// all secrets verify, so an operator can replace the secrets at one edge after another.
+// A signature is an HMAC-SHA256 over the fleet's prefix and the text's kind, name and content. The
+// text contains the id of the signing edge and the expiry time. A text is therefore not valid in
+// another fleet, under another name, or after it has expired. The first secret signs and every
+// secret verifies, so an operator can replace the secrets one edge at a time.
 //
-// Edges with an older version, and edges that have no secret yet, write unsigned texts. Unsigned
-// texts are valid until a day after the first secret of the fleet appeared. A text with a wrong
-// signature is never valid.
+// Edges with an older version, and edges without a secret, write unsigned texts. Unsigned texts
+// remain valid until a day after the fleet's first secret appeared. A text with a wrong signature
+// is never valid.
 package sign
 
 import (
@@ -23,26 +23,26 @@ import (
 	"time"
 )
 
-// Grace is how long unsigned texts stay valid after the first secret of the fleet appeared.
+// Grace is how long unsigned texts remain valid after the fleet's first secret appeared.
 const Grace = 24 * time.Hour
 
-// The kinds of signed texts.
+// These are the kinds of signed texts.
 const (
-	Member = "member" // the entry of a member; the name is the edge's id
-	Mode   = "mode"   // a mode that an operator has set; the name is the name of the fact
-	Since  = "since"  // when the first secret of the fleet appeared
+	Member = "member" // a member's entry; its name is the edge's id
+	Mode   = "mode"   // a mode set by an operator; its name is the name of the fact
+	Since  = "since"  // when the fleet's first secret appeared
 )
 
-// Signer signs and verifies texts. Any goroutine may call its methods. A nil Signer does not sign,
-// and accepts every text.
+// Signer signs and verifies texts. Its methods may be called by multiple goroutines. A nil Signer
+// signs nothing, and accepts every text.
 type Signer struct {
 	prefix  string
 	secrets []string
-	since   atomic.Int64 // Unix seconds; 0: unknown
+	since   atomic.Int64 // Unix seconds; 0 if unknown
 }
 
-// New returns the Signer of the fleet with the given prefix in the store, or nil if secrets is
-// empty.
+// New returns the Signer for the fleet with the given prefix in the store. If secrets is empty, New
+// returns nil.
 func New(prefix string, secrets []string) *Signer {
 	if len(secrets) == 0 {
 		return nil
@@ -57,8 +57,7 @@ const (
 	length = len(before) + 2*sha256.Size + len(after)
 )
 
-// Sign marshals a value and adds a signature. The value must marshal to a JSON object that is not
-// empty.
+// Sign marshals a value and appends a signature. The value must marshal to a non-empty JSON object.
 func (s *Signer) Sign(kind, name string, value any) string {
 	object, err := json.Marshal(value)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Signer) seal(secret, kind, name, object string) string {
 	return strings.TrimSuffix(object, "}") + before + hex.EncodeToString(h.Sum(nil)) + after
 }
 
-// Signed reports whether one of the secrets has signed a text with this kind and name.
+// Signed reports whether a text with this kind and name is signed with one of the secrets.
 func (s *Signer) Signed(kind, name, text string) bool {
 	if s == nil || len(text) < length {
 		return false
@@ -90,8 +89,8 @@ func (s *Signer) Signed(kind, name, text string) bool {
 	return false
 }
 
-// Counts reports whether a text is valid at the time now: it is signed, or unsigned texts are still
-// accepted.
+// Counts reports whether a text is valid at the time now. Signed texts are valid, and so are
+// unsigned texts as long as they are accepted.
 func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	if s == nil || s.Signed(kind, name, text) {
 		return true
@@ -101,12 +100,12 @@ func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 }
 
 type appeared struct {
-	Since int64 `json:"since"`
+	Since int64 `json:"since"` // in Unix seconds
 }
 
-// Appeared reads the stored record of when the first secret appeared. The earliest known time
-// counts. Appeared returns a corrected record for the store, or "" if the record is correct. A
-// record that an older secret has signed is signed again, because if the record became invalid,
+// Appeared reads the stored record of when the fleet's first secret appeared. The earliest known
+// time counts. Appeared returns a corrected record for the store. If the record is correct, it
+// returns "". It signs a record again if an older secret signed it. If the record became invalid,
 // unsigned texts would be accepted for another day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {

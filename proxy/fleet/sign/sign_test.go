@@ -11,8 +11,8 @@ type said struct {
 	Expires int64  `json:"expires"`
 }
 
-// TestCounts checks that a text from an edge of the fleet is valid only under its kind and name,
-// and that a text that was changed without knowing the secret is invalid.
+// TestCounts checks that a text from an edge of the fleet is valid only with its kind and name. A
+// text that was changed without the secret must be invalid.
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
@@ -48,9 +48,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestGrace checks that unsigned texts are valid until a day after the first secret appeared in the
-// fleet, even if edges restart, and whatever the store contains. Texts with a wrong signature must
-// never be valid.
+// TestGrace checks that unsigned texts remain valid until a day after the fleet's first secret
+// appeared, even if edges restart and no matter what the store contains. Texts with a wrong
+// signature must never be valid.
 func TestGrace(t *testing.T) {
 	began := time.Unix(1e9, 0)
 	secrets := []string{"the secret"}
