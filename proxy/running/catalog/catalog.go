@@ -15,16 +15,16 @@ import (
 	"penstock/routing"
 )
 
-// Public is the scope of requests without a key.
+// Public is the scope for requests without a key.
 const Public = ""
 
-// featureRetained marks a model whose calls are copied to an operator's sink (hooks with after). If
-// a model does not have this feature, no data of its calls is stored.
+// featureRetained is the feature of a model whose calls are copied to an operator's sink (hooks
+// with after). If a model does not have this feature, no data from its calls is stored.
 const featureRetained = "retained"
 
 const maxScopes = 256
 
-// Catalog renders the models of one configuration. Any goroutine may use it.
+// Catalog renders the models of one configuration. A Catalog may be used by multiple goroutines.
 type Catalog struct {
 	file   *config.File
 	models []config.Model
@@ -33,7 +33,7 @@ type Catalog struct {
 	names  []listedName // see View.Messages
 	strict bool
 
-	mu    sync.Mutex // locked while a page is rendered, so that concurrent requests share the page
+	mu    sync.Mutex // locked during rendering, so that concurrent requests share a page
 	pages *lru.Cache[pageKey, *Page]
 }
 
@@ -63,8 +63,8 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list for a view. Each complete list is rendered at most once a second. If the
-// view requests a page that does not exist, the error is an *apierr.Error.
+// List returns the list for a view. It renders each complete list at most once a second. If the
+// requested page does not exist, the error is an *apierr.Error.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
 		return c.render(v, now)
@@ -88,11 +88,11 @@ func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	list := struct {
 		Object string `json:"object"`
-		Data   []any  `json:"data"` // entry or namedEntry
+		Data   []any  `json:"data"` // values of type entry or namedEntry
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}
-	shown := make(map[int]entry, len(c.static)) // by index of the model
+	shown := make(map[int]entry, len(c.static)) // keyed by model index
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
 			shown[i] = c.at(i, v, now)
@@ -124,12 +124,12 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 }
 
 // Model returns the entry of a model for a view. index is the index of the model's route, and name
-// is the model name in the request.
+// is the name in the request.
 func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, error) {
 	e := c.at(index, v, now)
 	if v.Messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
-		if i < 0 { // the name has matched a pattern, so the entry has the model's id
+		if i < 0 { // the name matched a pattern, so the entry has the model's id
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
 		return newPage(e.as(&c.names[i]), now.Unix())
@@ -174,8 +174,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag returns the ETag of a page: a hash of everything except the rendering time. A client that
-// polls therefore gets "not modified" if only the rendering time has changed.
+// tag returns the ETag of a page, which is a hash of everything except the rendering time. A client
+// that polls therefore gets "not modified" if nothing else has changed.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

@@ -8,20 +8,20 @@ import (
 	"penstock/translate/chat"
 )
 
-// codexInstructions contains the base instructions for the edge's models. Codex refuses an entry
-// that has no instructions. For OpenAI's models, it has built-in instructions.
+// codexInstructions contains the base instructions for Codex. Codex rejects an entry without
+// instructions. It has built-in instructions only for OpenAI's models.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage adds the list that Codex reads instead of the member data. If a model has no entry in
+// codexPage adds the list that Codex reads in place of the data member. If a model has no entry in
 // this list, Codex guesses its context length.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
 
-// codexModel is an entry of Codex's catalog. At least one version of Codex (0.169 or earlier)
-// requires the members without omitempty.
+// codexModel is an entry in Codex's catalog. The members without omitempty are required by at least
+// one version of Codex (0.169 or earlier).
 type codexModel struct {
 	Slug                      string          `json:"slug"`
 	DisplayName               string          `json:"display_name"`
@@ -48,7 +48,7 @@ type codexEffort struct {
 	Description string `json:"description"`
 }
 
-// codexTruncation limits how much of a tool's output Codex sends to a model.
+// codexTruncation limits how much tool output Codex sends to a model.
 type codexTruncation struct {
 	Mode  string `json:"mode"`
 	Limit int    `json:"limit"`
@@ -59,8 +59,8 @@ var effortTexts = map[string]string{
 	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
 }
 
-// codexModelOf returns the Codex entry of a model. rank is the position of the model in the list.
-// Codex prefers the first model.
+// codexModelOf returns a model's entry for Codex. rank is the model's position in the list. Codex
+// prefers the first model.
 func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
@@ -73,7 +73,7 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 		m.ApplyPatchToolType = "freeform"
 	}
 	for _, modality := range e.InputModalities {
-		if modality == "text" || modality == "image" { // Codex does not know other modalities
+		if modality == "text" || modality == "image" { // Codex supports no other modalities
 			m.InputModalities = append(m.InputModalities, modality)
 		}
 	}
@@ -88,8 +88,8 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	return m
 }
 
-// defaultEffort returns medium if the model offers it, otherwise the first effort, or "" if efforts
-// is empty.
+// defaultEffort returns medium if the model offers it, and otherwise the first effort. If efforts
+// is empty, it returns "".
 func defaultEffort(efforts []string) string {
 	switch {
 	case len(efforts) == 0:

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// entry is the Model object of the API description. Members without omitempty are always present.
+// entry is the Model object in the API description. Members without omitempty are always present.
 type entry struct {
 	ID                     string         `json:"id"`
 	Object                 string         `json:"object"`
@@ -57,12 +57,14 @@ type vision struct {
 }
 
 type modelInfo struct {
-	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"` // absent: no effort is refused
-	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time
-	// Unix time
+	// Omitted if no effort is rejected.
+	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"`
+	Deprecated                int64    `json:"deprecated,omitempty"` // Unix time
+	// Sunset is a Unix time.
 	Sunset int64 `json:"sunset,omitempty"`
 }
 
+// newEntry fills in the members that do not change with time.
 func newEntry(m *config.Model, started int64) entry {
 	d := kinds[m.Kind]
 	e := entry{
@@ -84,8 +86,8 @@ func newEntry(m *config.Model, started int64) entry {
 }
 
 // effortsOf returns the efforts that calls may request, or nil if it is unknown whether the model
-// reasons. If a model reasons but the configuration does not list efforts, calls may request any
-// effort, and the engine gets the nearest effort that it accepts.
+// supports reasoning. If the model supports reasoning but no efforts are configured, calls may
+// request any effort, and the engine gets the nearest one that it accepts.
 func effortsOf(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -93,23 +95,23 @@ func effortsOf(m *config.Model) []string {
 	return m.SupportedReasoningEfforts
 }
 
-// live sets the members that change: the readiness, the capacity, and the values that the
-// configuration does not set but the engines report.
+// live sets the members that change over time: readiness, capacity, and the values that only the
+// engines report.
 func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.Ready(now)
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
 	}
-	// The edge sends images if no engine is text-only.
+	// If no engine is text-only, the edge sends images.
 	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() {
 		e.InputModalities = []string{"text", "image"}
 	}
 	e.Capacity = capacityOf(m, r, now)
 }
 
-// capacityOf sums the pools that the model's kind uses. Separate pools are also listed one by one.
-// A shared pool is not split. If only some upstreams share their slots between pools, these slots
-// count in every pool that can use them, but only once in the sum.
+// capacityOf sums the pools that calls of the model's kind use. Separate pools are also listed
+// individually. A shared pool is not split. Some upstreams may share their slots between pools.
+// Their slots count in every pool that can use them, but only once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}

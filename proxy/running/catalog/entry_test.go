@@ -9,14 +9,14 @@ import (
 	"penstock/config"
 )
 
-// TestEntry_Efforts checks that the entry lists the efforts of a reasoning model, and lists none if
-// it is unknown whether the model reasons.
+// TestEntry_Efforts checks that the entry of a reasoning model lists its efforts, and that no
+// efforts are listed if it is unknown whether the model supports reasoning.
 func TestEntry_Efforts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		model config.Model
-		want  string // expected part of the entry; "": the member is absent
+		want  string // expected part of the entry; if empty, the member must be omitted
 	}{
 		{"nothing is said", config.Model{}, ""},
 		{"it reasons", config.Model{SupportedFeatures: []string{"tools", "reasoning"}}, `"model_info":{"supported_reasoning_efforts":["none","low","medium","high","xhigh"]}`},

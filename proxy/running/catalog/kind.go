@@ -2,7 +2,7 @@ package catalog
 
 import "penstock/config"
 
-// defaults are the properties of a kind that the configuration does not set.
+// defaults are the properties of a kind if the configuration does not set them.
 type defaults struct {
 	task          string
 	input, output []string

@@ -11,23 +11,24 @@ import (
 	"penstock/translate/apierr"
 )
 
-// View selects what a client sees of the catalog.
+// View selects the part of the catalog that a client gets.
 type View struct {
 	Scope string // Public, or the id of the client's key
-	// Template is the id of the configured key that gives the client's token its rights, or "".
+	// Template is the id of the configured key that defines the rights of the client's token. If
+	// the client has no token, Template is empty.
 	Template string
 	Allow    func(id string) bool // reports whether the client may see the model
-	// Messages adds the members for clients of Anthropic's API. It also adds an entry for each
-	// alias, because these clients choose among names that look like Anthropic's.
+	// Messages adds the members for clients of Anthropic's API. It also adds an entry per alias,
+	// because these clients choose among names that look like Anthropic's.
 	Messages bool
 	Codex    bool
-	// If Messages is set, the page has at most Limit entries (0: all), starting after the entry
-	// After or ending before the entry Before.
+	// With Messages, the page has at most Limit entries (0 means all). They start after the entry
+	// After, or end before the entry Before.
 	Limit         int
 	After, Before string
 }
 
-// MaxLimit is the maximum of View.Limit.
+// MaxLimit is the maximum value of View.Limit.
 const MaxLimit = 1000
 
 // messagesPage contains the additional members of a list for clients of Anthropic's API.
@@ -37,26 +38,26 @@ type messagesPage struct {
 	LastID  *string `json:"last_id"`
 }
 
-// messagesEntry contains the members of Anthropic's model object that are missing in entry.
+// messagesEntry contains the members of Anthropic's model object that entry lacks.
 type messagesEntry struct {
 	Type        string `json:"type"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
 }
 
-// listedName is a name of a model in a list with View.Messages.
+// listedName is a model name in a list with View.Messages.
 type listedName struct {
 	id, display string
 	model       int
 }
 
-// claudePattern is the alias that maps every Claude name to a model. Claude Code lists only names
-// that start with "claude-".
+// claudePattern is the alias that maps every Claude model name to a model. Claude Code lists only
+// names that start with "claude-".
 const claudePattern = "claude-*"
 
-// listedNames returns the id of each model, followed by its aliases. Patterns are not listed,
-// except for claudePattern, which is listed as "claude-" followed by the model's id unless this
-// name belongs to another model.
+// listedNames returns the id of each model, followed by the model's aliases. Patterns are not
+// listed, except claudePattern. It is listed as "claude-" followed by the model's id, unless
+// another model has that name.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {
@@ -78,7 +79,7 @@ func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	return names
 }
 
-// namedEntry is a model's entry under one of the model's names, with the members for clients of
+// namedEntry is a model's entry under one of its names, with the additional members for clients of
 // Anthropic's API.
 type namedEntry struct {
 	entry entry
@@ -91,7 +92,7 @@ func (e entry) as(name *listedName) namedEntry {
 	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
 }
 
-// MarshalJSON writes the members of both structs into one object.
+// MarshalJSON merges the members of both structs into one object.
 func (e namedEntry) MarshalJSON() ([]byte, error) {
 	body, err := encode(e.entry)
 	if err != nil {

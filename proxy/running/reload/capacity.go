@@ -6,18 +6,18 @@ import (
 	"penstock/config"
 )
 
-// CapacityChange describes how a reload changes the capacity of a model.
+// CapacityChange describes how a reload changes a model's capacity.
 type CapacityChange struct {
 	Model       string `json:"model"`
 	Kind        string `json:"kind"` // added, removed or changed
 	SlotsBefore int    `json:"slots_before"`
 	SlotsAfter  int    `json:"slots_after"`
-	// Assumed is true if the engines have not reported their slots yet, so that SlotsAfter is
-	// estimated from their profiles.
+	// Assumed is true if the engines have not reported their slots yet. SlotsAfter is then
+	// estimated from the engines' profiles.
 	Assumed bool `json:"assumed,omitempty"`
-	// Added is the number of upstreams that the model gains. Draining is the number of its
-	// upstreams that are no longer in the configuration. Dropped is the number of its upstreams
-	// that now serve only other models.
+	// Added is the number of upstreams that the model gains. Draining is the number of the model's
+	// upstreams that are no longer configured. Dropped is the number of the model's upstreams that
+	// now serve only other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
 	Dropped  int `json:"upstreams_dropped,omitempty"`

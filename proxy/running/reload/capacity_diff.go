@@ -23,7 +23,7 @@ type capacitySide struct {
 	has func(upstreams.ID) bool
 }
 
-// slotsOf sums the slots that calls of the model's kind can use at the upstreams of a route.
+// slotsOf sums the slots that calls of the model's kind can use at a route's upstreams.
 func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
 	kind := s.file.Models[r.Index].Kind
 	for _, t := range r.Targets() {
@@ -31,7 +31,7 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 			continue
 		}
 		ids = append(ids, t.Upstream.ID())
-		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // only the first tier counts, without arms
+		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // only the first tier counts, and no arms
 			continue
 		}
 		l := s.limits(t.Upstream)
@@ -51,8 +51,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 	return l.Text + l.Vision
 }
 
-// compareCapacity returns the models whose slots or upstreams change, in the order of the new file,
-// followed by removed models. For the routes in lost, it reports no slots.
+// compareCapacity returns the models whose slots or upstreams change, in the order of the new file.
+// Removed models come last. It reports no slots for the routes in lost.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -109,9 +109,9 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity returns the models that can serve calls now but could not after the plan,
-// because they would have no slot, or no upstream that accepts calls. It first probes the upstreams
-// that the plan adds to these models.
+// modelsLosingCapacity returns the models that can serve calls now but could not after the plan.
+// They would have no slot, or no upstream that accepts calls. It first probes the upstreams that
+// the plan adds to these models.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {
@@ -134,7 +134,7 @@ func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *cap
 	return slices.DeleteFunc(risky, next.canServe)
 }
 
-// canServe reports whether any upstream that accepts calls has a slot for the model.
+// canServe reports whether at least one upstream that accepts calls has a slot for the model.
 func canServe(m *snapshot.Model) bool {
 	return slices.ContainsFunc(m.Route.Targets(), func(t routing.Target) bool {
 		return slotsFor(m.Config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
@@ -164,9 +164,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes what changes if one configuration replaces another: a line for each model whose
-// slots change, and a line for each changed setting. It does not need a running edge and does not
-// ask the engines, so slots that the files do not set are assumed.
+// WriteDiff writes what changes when one configuration replaces another. It writes one line per
+// model whose slots change, and one per changed setting. It needs no running edge and does not
+// query the engines, so it estimates slots that the files do not set.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

@@ -1,4 +1,4 @@
-// Package reload replaces the running configuration. It reads the file, checks its changes, and
+// Package reload replaces the running configuration. It reads the file, checks the changes, and
 // replaces the snapshot that requests use (package snapshot).
 //
 // # Steps
@@ -12,25 +12,25 @@
 //
 // # Design
 //
-// The keys of a valid file are applied first, in a separate snapshot. A change of keys must not
-// wait for DNS, for engine probes or for other reloads. A revoked key stays revoked even if the
-// models of the file are refused.
+// The keys in a valid file are applied first, in a separate snapshot. A key change must not wait
+// for DNS, for engine probes or for other reloads. A revoked key stays revoked even if the models
+// in the file are rejected.
 //
-// The new snapshot is complete before anything changes. A reload is refused if a model that can
-// serve calls would no longer have an engine that accepts them, unless the operator forces the
-// reload. Before this check, the new upstreams are probed (capacity_diff.go). If a reload fails,
-// nothing except the keys has changed.
+// The new snapshot is complete before anything changes. A reload is rejected if a model that can
+// serve calls would lose its last engine that accepts them, unless the operator forces the reload.
+// Before this check, new upstreams are probed (capacity_diff.go). If a reload fails, nothing but
+// the keys has changed.
 //
-// A file that equals the running configuration does not create a new version, so a file watcher and
-// a signal may report the same change. If a file is replaced while its reload waits for another
-// reload, the waiting reload is abandoned (errSuperseded). An operator who waits gets the result of
-// the newest file.
+// A file that equals the running configuration creates no new version, so a file watcher and a
+// signal may both report the same change. If a file changes again while its reload waits for
+// another reload, the waiting reload is abandoned (errSuperseded). An operator who is waiting gets
+// the result for the newest file.
 //
-// The previous configuration stays in memory, so that an operator can return to it (Request.Back).
+// The previous configuration stays in memory, so that an operator can restore it (Request.Back).
 // Its keys are not restored.
 //
-// During a reload, GOMAXPROCS is increased by one, so that requests do not have to wait for the
-// reload (process.Boost).
+// During a reload, GOMAXPROCS is increased by one, so that requests do not wait for the reload
+// (process.Boost).
 //
 // # Locks
 //
@@ -38,7 +38,7 @@
 //
 //   - reading is locked while a file is read and its keys are applied.
 //   - reloading is locked while the other settings are checked and applied.
-//   - swapping is locked last, while a snapshot is replaced.
+//   - swapping is locked last, while the snapshot is replaced.
 //
-// reading and reloading are never locked at the same time, so keys do not wait for models.
+// reading and reloading are never held at the same time, so keys do not wait for models.
 package reload

@@ -11,16 +11,16 @@ import (
 type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
-	over    *snapshot.Snapshot // running snapshot when the file was read
-	changes []config.Change    // differences between the snapshot over and the file
+	over    *snapshot.Snapshot // snapshot that was running when the file was read
+	changes []config.Change    // differences between over and the file
 }
 
-// errSuperseded means that the files have changed again before this reload could apply them.
+// errSuperseded means that the files changed again before this reload could apply them.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys reads the file and, if the file is valid, applies its keys, even if the other settings
-// are refused later. It does not wait for other reloads. If it returns nil, or adds a problem to
-// res, nothing has changed.
+// readKeys reads the file. If the file is valid, readKeys applies the keys in it, even if the other
+// settings are rejected later. It does not wait for other reloads. If it returns nil or adds a
+// problem to res, nothing has changed.
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -74,7 +74,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
-			if bad != nil { // cannot happen, because NewCredentials has built the same ring
+			if bad != nil { // cannot happen, because NewCredentials has already built the same ring
 				err = bad
 				return running
 			}
@@ -96,19 +96,19 @@ func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	return o.Load()
 }
 
-// UseShared applies the keys of the fleet's store in addition to the file's keys. The given keys
-// replace the previous keys of the store. UseShared does not wait for files or models. Only one
-// goroutine may call it.
+// UseShared applies the keys in the fleet's store, in addition to the keys in the file. The given
+// keys replace the keys that were in the store before. UseShared does not wait for files or models.
+// Only one goroutine may call it.
 func (r *Reloader) UseShared(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
-	if r.Running() == nil { // Start will include the keys
+	if r.Running() == nil { // Start will apply the keys
 		return
 	}
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
 	r.ReviewKeys()
 }
 
-// ReviewKeys cancels calls whose key or token is no longer valid, if on_revoke is abort.
+// ReviewKeys cancels calls whose key or token is no longer valid, provided that on_revoke is abort.
 func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

@@ -12,12 +12,12 @@ import (
 	"penstock/upstreams"
 )
 
-// warmUp is how long a reload waits for the first probes of new upstreams. If a reload did not
-// wait, calls would briefly be refused after it has replaced all upstreams of a model.
+// warmUp is how long a reload waits for the first probes of new upstreams. Otherwise, calls would
+// be rejected for a short time after a reload that replaces all upstreams of a model.
 const warmUp = 2 * time.Second
 
-// judge checks and applies everything except the keys. If it returns an error, or adds a problem to
-// res, it has not applied anything.
+// judge checks and applies everything except the keys. If it returns an error or adds a problem to
+// res, nothing has been applied.
 func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -54,8 +54,8 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	return r.apply(c, res)
 }
 
-// prepareCertificates reads the certificates of a file. It returns a function that applies the
-// certificates, or the problems.
+// prepareCertificates reads the certificates for a file. It returns either a function that applies
+// the certificates, or problems.
 func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
 	none := func() {}
 	usePublic, useAdmin := none, none
@@ -81,15 +81,15 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 type candidate struct {
 	file   *config.File
 	keys   snapshot.Credentials
-	use    func() // applies the file's certificates; nil: the certificates do not change
-	force  bool   // apply the file even if a model loses its capacity
+	use    func() // applies the file's certificates; nil if they do not change
+	force  bool   // whether to apply the file even if a model loses its capacity
 	dryRun bool
 
 	previous *config.File // file that Request.Back will restore
 }
 
-// apply builds a snapshot of c and makes it the running snapshot. If it returns an error or adds a
-// problem to res, nothing has changed. Running calls keep their snapshot.
+// apply builds a snapshot from c and makes it the running snapshot. If it returns an error or adds
+// a problem to res, nothing has changed. Running calls continue to use their snapshot.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
 	f := withListed(r, c.file, old)
@@ -126,8 +126,8 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withListed returns the file with the discovered models added. If the engines of an upstream have
-// not listed any models yet, because they have a new address or are down, the upstream keeps its
+// withListed returns the file with discovered models added to it. If an upstream's engines have not
+// listed any models yet, because they are down or have a new address, the upstream keeps its
 // previous models.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
@@ -159,7 +159,8 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	}
 	r.opts.Queues.Apply(next.QueueConfigs())
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-		if running != nil && running.FileNumber > next.FileNumber { // a newer file has meanwhile been read
+		// A newer file has been read in the meantime.
+		if running != nil && running.FileNumber > next.FileNumber {
 			return next.WithCredentials(running.Credentials, running.Config)
 		}
 		return next

@@ -34,65 +34,67 @@ type Options struct {
 	// Load reads the configuration. It returns the file, or nil and the problems. If Load is nil,
 	// the edge has no configuration file.
 	Load func() (*config.File, config.Problems)
-	// Parse parses a candidate in the same way as Load parses the edge's file. If Parse is nil,
-	// Load is used instead.
+	// Parse parses a candidate in the same way as Load parses the configuration file. If Parse is
+	// nil, Load is used instead.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// Public and Admin are the addresses of the listeners, which a reload cannot change. A reload
-	// is refused if its file would make a listener accept requests from other machines without
-	// keys.
+	// Public and Admin are the listen addresses, which a reload cannot change. A reload is rejected
+	// if it would make a listener accept requests from other machines without keys.
 	Public, Admin string
-	Certificate   *listen.Certificate // nil: without TLS
-	// AdminCertificate is the certificate of the admin listener; nil: without TLS.
+	Certificate   *listen.Certificate // nil if TLS is not used
+	// AdminCertificate is the admin listener's certificate. It is nil if TLS is not used.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge is draining. If it is, the service manager is not notified
-	// of reloads.
+	// Draining reports whether the edge is draining. While it is, the service manager is not
+	// notified of reloads.
 	Draining func() bool
-	// OnCommit is called after the upstreams and certificates of a file were applied and before its
-	// models are applied. newCertificate is true if the certificates were read again.
+	// OnCommit is called after the upstreams and certificates of a file have been applied, and
+	// before its models are. newCertificate is true if the certificates were read again.
 	OnCommit func(f *config.File, newCertificate bool)
-	// OnSwap is called after the snapshot of a file has become the running snapshot. newProfiles is
-	// true if engine profiles have changed.
+	// OnSwap is called after the snapshot for a file has become the running snapshot. newProfiles
+	// is true if engine profiles changed.
 	OnSwap func(f *config.File, newProfiles bool)
-	// OnRevoke is called if keys or hashes were removed and on_revoke is abort. It must cancel all
-	// calls whose key is not in the ring.
+	// OnRevoke is called if keys or hashes have been removed and on_revoke is abort. It must cancel
+	// all calls whose key is not in the given ring.
 	OnRevoke func(*auth.Ring)
-	// OnKeys is called after keys from the fleet's store have changed.
+	// OnKeys is called after the keys from the fleet's store have changed.
 	OnKeys func()
 }
 
-// Reloader manages the running configuration. Any goroutine may call its methods.
+// Reloader manages the running configuration. Its methods may be called by multiple goroutines.
 type Reloader struct {
 	opts     Options
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
-	triggers chan string // triggers of reloads that read the files; buffer size 1
-	// addresses and models contain the triggers for SourceAddresses and SourceModels.
+	triggers chan string // triggers for reloads that read the files; has a buffer of 1
+	// addresses and models hold the triggers for SourceAddresses and SourceModels.
 	addresses, models ofSet
 	last              atomic.Pointer[Result]
 	counters          counters
-	// profiles of the running configuration; guarded by reloading
+	// profiles are the engine profiles of the running configuration. They are guarded by reloading.
 	profiles *engine.Profiles
 
-	reading   sync.Mutex    // locked while a file is read and its keys are applied
-	newest    *config.File  // the newest valid file; guarded by reading
-	filesRead atomic.Uint64 // number of valid files, each of which differed from the previous one
+	reading sync.Mutex   // locked while a file is read and its keys are applied
+	newest  *config.File // newest valid file; guarded by reading
+	// Number of valid files read, where each differed from the one before.
+	filesRead atomic.Uint64
 	// reloading is locked while the other settings are checked and applied.
 	reloading sync.Mutex
-	swapping  sync.Mutex // locked while a snapshot is replaced
+	swapping  sync.Mutex // locked while the snapshot is replaced
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
-// ofSet contains the triggers of reloads that do not read a file. They apply the running file
-// again, because upstreams have new addresses or models.
+// ofSet contains the triggers for reloads that do not read a file. These reloads apply the running
+// file again, because upstreams have new addresses or models.
 type ofSet struct {
 	triggers chan string
-	awaited  *atomic.Bool // whether a reload is waiting; it will see all changes made before it starts
+	// Whether a reload is waiting, which will see all changes made before it starts.
+	awaited *atomic.Bool
 }
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
 
-// ofSetFor returns the ofSet of a source, or nil if its reloads read the files.
+// ofSetFor returns the ofSet for a source. If reloads for the source read the files, it returns
+// nil.
 func ofSetFor(r *Reloader, source string) *ofSet {
 	switch source {
 	case SourceAddresses:
@@ -105,7 +107,7 @@ func ofSetFor(r *Reloader, source string) *ofSet {
 
 type counters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
 
-// New returns a Reloader without a configuration. Start applies the first configuration.
+// New returns a Reloader that has no configuration yet. Start applies the first configuration.
 func New(o Options) *Reloader {
 	count := func(result string) *metrics.Counter {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
@@ -130,7 +132,7 @@ func (r *Reloader) Start(f *config.File) error {
 	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
 		return err
 	}
-	// This adds the models that the first probes have found.
+	// This adds the models found by the first probes.
 	return r.reapply(Request{Source: SourceModels}, new(Result))
 }
 
@@ -140,18 +142,19 @@ func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
 // Last returns the result of the last reload, or nil.
 func (r *Reloader) Last() *Result { return r.last.Load() }
 
-// Versions returns the older versions that still have calls, followed by the running version.
+// Versions returns the older versions that still have running calls, followed by the running
+// version.
 func (r *Reloader) Versions() []*snapshot.ConfigVersion { return r.versions.inUse() }
 
-// Summary describes the running configuration in one line for the service manager.
+// Summary describes the running configuration to the service manager in one line.
 func (r *Reloader) Summary() string {
 	s := r.Running()
 	return fmt.Sprintf("serving %d models from %d upstreams, configuration version %d", len(s.Config.Models),
 		len(s.Config.Upstreams), s.Version)
 }
 
-// Reload reads and applies the configuration: first its keys, and then either all other settings or
-// none.
+// Reload reads and applies the configuration. It applies the keys first, and then either all other
+// settings or none.
 func (r *Reloader) Reload(q Request) *Result {
 	defer process.Boost()()
 	notify := !q.DryRun && !r.opts.Draining()
@@ -170,7 +173,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	res.KeysInForce = res.KeysInForce && !res.OK
 	res.Version = r.Running().Version
 	res.Seconds = time.Since(begun).Seconds()
-	// If a newer reload has superseded this one, the newer reload writes the log.
+	// If a newer reload has superseded this one, the newer reload writes the log entry.
 	if !q.DryRun && !errors.Is(err, errSuperseded) {
 		r.record(q, res)
 	}
@@ -215,7 +218,7 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 }
 
 // swap replaces the running snapshot with the result of next. Only one goroutine runs it at a time,
-// so that keys that another reload has just applied are not lost.
+// so that keys just applied by another reload are not lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
@@ -223,7 +226,7 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	// The shared keys may have changed since s was built.
 	if shared := r.shared.Load(); s.SharedNumber != shared.Number {
 		other, err := s.WithShared(shared, r.opts.Keys)
-		if err != nil { // cannot happen, because each key was already checked
+		if err != nil { // cannot happen, because each key has already been checked
 			panic("BUG: keys of the store that make no ring: " + err.Error())
 		}
 		s = other
@@ -232,11 +235,11 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// FileWarning is the log message for a warning about a configuration file. The field problem
+// FileWarning is the log message for a warning about the configuration file. The field problem
 // contains the warning.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs a result. If the last result is that a file was refused, it stays
+// record stores, counts and logs a result. If the last result is that a file was rejected, it stays
 // the last result after a successful reload for new addresses or models, and after a failed
 // Request.Back.
 func (r *Reloader) record(q Request, res *Result) {

@@ -21,17 +21,17 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// reloads is a Reloader whose steps the test controls. Each step waits on a channel. If a step need
-// not wait, the test closes its channel.
+// reloads contains a Reloader whose steps are controlled by the test. Each step waits for a
+// channel. If a step does not have to wait, the test closes the channel.
 type reloads struct {
 	*Reloader
 	t      *testing.T
-	texts  chan string   // contents of the file, one for each read
+	texts  chan string   // contents of the file, one per read
 	read   chan struct{} // receives a value when a read starts
 	commit chan struct{} // receives a value when a commit starts
-	goOn   chan struct{} // a commit waits until it receives from this channel
+	goOn   chan struct{} // a commit waits until it receives a value here
 
-	results chan *Result // results of the reloads that begin has started
+	results chan *Result // results of the reloads started with begin
 }
 
 // variant returns the text of file n. The files differ only in a setting that affects neither keys
@@ -94,15 +94,14 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin starts a reload that reads the given text. When the next reload reads its text, this reload
-// has read its file and waits to apply the models.
+// begin starts a reload that reads the given text. Once another reload has received a text, this
+// reload has read its file and waits to apply the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.read
 	r.texts <- text
 }
 
-// run handles triggers until the test ends.
 func (r *reloads) run() {
 	ctx, stop := context.WithCancel(r.t.Context())
 	ended := make(chan struct{})
@@ -116,12 +115,13 @@ func (r *reloads) run() {
 	})
 }
 
-// TestSameFileReadAgain checks that other reloads that read the same file do not delay an
-// operator's reload. Otherwise frequent signals could delay it forever.
+// TestSameFileReadAgain checks that an operator's reload is not delayed by other reloads that read
+// the same file. Otherwise, frequent signals could delay it forever.
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	<-r.commit // all other reloads are waiting, and each has read its file before the next one starts to read
+	// All other reloads are waiting; each has read its file before the next one starts to read.
+	<-r.commit
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
 	r.begin(sourceFile, variant(2))
@@ -141,15 +141,15 @@ func TestSameFileReadAgain(t *testing.T) {
 	}
 }
 
-// TestNewerFileReadMeanwhile checks that an operator's reload that waits while a newer file is read
-// gets the result of the newest file.
+// TestNewerFileReadMeanwhile checks that if a newer file is read while an operator's reload waits,
+// the operator gets the result for the newest file.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
 	<-r.commit
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(3))
-	r.begin(sourceSignal, variant(3)) // when this reload reads, the previous reload has read its file
+	r.begin(sourceSignal, variant(3)) // when this reload reads, the previous one has read its file
 	close(r.goOn)
 	<-r.read // the operator's reload has started to read
 	r.texts <- variant(3)
@@ -160,7 +160,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBack checks that the previous configuration can be restored once, and that a revoked key is
+// TestBack checks that the previous configuration can be restored once, and that revoked keys are
 // not restored.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
@@ -195,7 +195,7 @@ func TestBack(t *testing.T) {
 	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
 		t.Errorf("a second time: %+v", res)
 	}
-	r.texts <- text("b.example", "longer") // the file still contains the refused text
+	r.texts <- text("b.example", "longer") // the file still contains the rejected text
 	if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK || len(res.Changes) != 1 {
 		t.Errorf("the file again: %+v", res)
 	}
@@ -204,8 +204,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestTriggersMerge checks that however many triggers arrive during a read, they cause only one
-// more read.
+// TestTriggersMerge checks that all triggers that arrive during a read cause only one more read.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -214,14 +213,15 @@ func TestTriggersMerge(t *testing.T) {
 	<-r.read
 	for range 50 {
 		r.Trigger(sourceSignal)
-		time.Sleep(time.Millisecond) // long enough to handle each trigger separately, which must not happen
+		// This is long enough to handle each trigger individually, which must not happen.
+		time.Sleep(time.Millisecond)
 	}
 	r.texts <- variant(1)
 	<-r.read // this read handles all 50 triggers
 	for range cap(r.texts) - 1 {
 		r.texts <- variant(2)
 	}
-	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads keep their order
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads are in order
 		t.Error(res.Problems)
 	}
 	if further := len(r.read); further != 1 {
@@ -229,8 +229,8 @@ func TestTriggersMerge(t *testing.T) {
 	}
 }
 
-// TestAddressesBesideFile checks that new addresses take effect even if a reload of the unchanged
-// file was triggered at the same time.
+// TestAddressesBesideFile checks that new addresses take effect even if a reload of an unchanged
+// file is triggered at the same time.
 func TestAddressesBesideFile(t *testing.T) {
 	r := newReloads(t)
 	r.texts <- variant(0)
@@ -242,17 +242,17 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.commit
 }
 
-// TestAddressesMerge checks that address changes are merged. While a slow reload runs, all address
-// changes must cause only one more reload. A change after the start of that reload must cause
-// another reload.
+// TestAddressesMerge checks that address changes are merged. All changes that arrive during a slow
+// reload must cause only one more reload. A change after the start of that reload must cause
+// another one.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
 	r.Trigger(SourceAddresses)
-	<-r.commit // the slow reload
+	<-r.commit // the slow reload has started to commit
 	trigger := func() {
 		r.Trigger(SourceAddresses)
-		for len(r.addresses.triggers) > 0 { // until Run has received the trigger
+		for len(r.addresses.triggers) > 0 { // waits until Run has received the trigger
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -260,11 +260,11 @@ func TestAddressesMerge(t *testing.T) {
 		trigger()
 	}
 	r.goOn <- struct{}{}
-	<-r.commit // this reload handles all 50 changes, except the last one if it came later
+	<-r.commit // handles all 50 changes, except the last one if it arrived later
 	trigger()
 	close(r.goOn)
 	<-r.commit
-	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads keep their order
+	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads are in order
 		t.Error(res.Problems)
 	}
 	if further := len(r.commit) - 1; further > 1 {
@@ -272,8 +272,8 @@ func TestAddressesMerge(t *testing.T) {
 	}
 }
 
-// TestWarnings checks that a file with a warning is applied, and that the result contains the
-// warning with its line.
+// TestWarnings checks that a file that has a warning is applied, and that the result contains the
+// warning and its line number.
 func TestWarnings(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)

@@ -2,9 +2,9 @@ package reload
 
 import "time"
 
-// These are the sources of a reload, as logged. Reloads for SourceAddresses and SourceModels apply
-// the running file again, because the addresses of upstreams have changed or upstreams have listed
-// different models. SourceRequest is an operator's request.
+// These are the sources of reloads in the log. Reloads for SourceAddresses and SourceModels apply
+// the running file again, because upstreams have new addresses or list different models.
+// SourceRequest is a request by an operator.
 const (
 	SourceAddresses = "addresses"
 	SourceModels    = "models"
@@ -16,17 +16,20 @@ const (
 // Request configures a reload. A changed file and SIGHUP set only Source.
 type Request struct {
 	Source string
-	Force  bool // apply the file even if a model loses all slots
-	DryRun bool // report the changes without applying them
-	// Candidate is the text of a file to use for a dry run; nil: the edge's file.
+	Force  bool // whether to apply the file even if a model loses all slots
+	DryRun bool // whether to report the changes without applying them
+	// Candidate is the text to use in place of the configuration file for a dry run. If nil, the
+	// configuration file is used.
 	Candidate []byte
-	// Called is the name of the candidate in problems; "": the place from which it was read.
+	// Called is the name of the candidate in problems. If empty, the path or source it was read
+	// from is used.
 	Called string
-	// Back makes the reload apply the previous configuration, without its keys, instead of the
-	// file.
+	// Back makes the reload apply the previous configuration instead of the file, without the
+	// previous keys.
 	Back bool
 
-	onRead func() // called before the files are read or the addresses are checked; may be nil
+	// Called before the files are read or the addresses are checked; may be nil.
+	onRead func()
 }
 
 // Result describes a reload. It contains no secrets.
@@ -37,8 +40,8 @@ type Result struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
 	Unchanged bool      `json:"unchanged,omitempty"`
-	// KeysInForce is true if the file was refused but its keys were applied or, for a dry run,
-	// would be applied. It is false if the keys are unchanged.
+	// KeysInForce is true if the file was rejected but its keys were applied. For a dry run, it is
+	// true if they would be applied. It is false if the keys did not change.
 	KeysInForce bool   `json:"keys_in_force,omitempty"`
 	Version     uint64 `json:"version"`
 	// Since is when the running configuration was applied. It is set only if Unchanged is true.
@@ -47,7 +50,7 @@ type Result struct {
 	Capacity []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart  []string         `json:"needs_restart,omitempty"`
 	Problems []string         `json:"problems,omitempty"`
-	// Warnings contains the warnings about a file that was applied.
+	// Warnings contains the warnings about an applied file.
 	Warnings []string `json:"warnings,omitempty"`
 	Seconds  float64  `json:"seconds"`
 }

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger requests a reload and does not wait for it. Triggers that wait for the same reload are
-// merged. A trigger that arrives after the files were read causes another reload, so the newest
-// files are always read. Any goroutine may call Trigger.
+// Trigger requests a reload, and does not wait for it. Triggers that wait for the same reload are
+// merged. A trigger that arrives after the files have been read causes another reload, so the
+// newest files are always read. It may be called by multiple goroutines.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
 	if o := ofSetFor(r, source); o != nil { // a reload that does not read the file cannot replace one that does
@@ -22,14 +22,14 @@ func (r *Reloader) Trigger(source string) {
 	}
 	select {
 	case waiting <- source:
-	default: // the reload for the trigger that is already waiting will read the same files
+	default: // the reload for the waiting trigger will read the same files
 	}
 }
 
-// Run handles triggers until ctx ends. Each reload runs on a separate goroutine, because the keys
-// of a file must not wait for another reload that waits for DNS or engines. Run handles the next
-// trigger when the previous reload starts to read the files. However many triggers there are, at
-// most one reload therefore waits to read the files.
+// Run handles triggers until ctx is done. Each reload runs on a separate goroutine, because the
+// keys in a file must not wait for another reload that waits for DNS or engines. Run handles the
+// next trigger once the previous reload has started to read the files. At most one reload therefore
+// waits to read the files, no matter how many triggers there are.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -55,18 +55,17 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// startOfSet starts a reload that does not read the file, unless one is already waiting.
+// startOfSet starts a reload that does not read the file, unless such a reload is already waiting.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // otherwise frequent triggers would pile up
+	if o.awaited.Swap(true) { // otherwise, frequent triggers would accumulate
 		return
 	}
 	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs a reload on a new goroutine. It calls ended when the reload has ended, even after a
-// panic.
+// start runs a reload on a new goroutine. It calls ended when the reload ends, even after a panic.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -74,12 +73,12 @@ func (r *Reloader) start(q Request, ended func()) {
 	})
 }
 
-// watchInterval is how often files are checked even if no event has been received. A file that is
-// mounted individually does not cause events, and its keys must take effect within a second.
+// watchInterval is how often files are checked even if there are no file events. A file that is
+// mounted individually causes no events, but keys in it must take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
-// OnChange triggers a reload on SIGHUP until stop is called. If watch is set in the configuration,
-// a change of a configuration file triggers a reload as well.
+// OnChange triggers a reload on SIGHUP until stop is called. If watch is configured, a change to a
+// configuration file also triggers a reload.
 func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)

@@ -9,13 +9,13 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// versions contains the running version and the older versions that still have calls.
+// versions contains the running version and the older versions that still have running calls.
 type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
-	// previous is the configuration before the running one. It is nil if no such configuration
-	// exists, or if an operator has just returned to it.
+	// previous is the configuration that was replaced by the running one. It is nil if there is
+	// none, or if an operator has just restored it.
 	previous atomic.Pointer[config.File]
 }
 
@@ -35,7 +35,7 @@ func (g *versions) add(n *snapshot.ConfigVersion) {
 	g.all = append(g.all, n)
 }
 
-// inUse returns the older versions that still have calls, followed by the running version.
+// inUse returns the older versions that still have running calls, followed by the running version.
 func (g *versions) inUse() []*snapshot.ConfigVersion {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ConfigVersion is the version number of a snapshot, together with its start time and the number of
-// its running calls. Between the time when a reload applies its keys and the time when it applies
-// its models, the snapshot keeps the running version.
+// ConfigVersion is the version number of a snapshot, with its start time and the number of its
+// running calls. Between applying the keys and the models of a reload, the snapshot keeps the
+// running version.
 type ConfigVersion struct {
 	Version uint64
 	Since   time.Time
@@ -17,7 +17,7 @@ type ConfigVersion struct {
 // BeginCall counts a call that starts with this version.
 func (v *ConfigVersion) BeginCall() { v.calls.Add(1) }
 
-// EndCall ends a call that BeginCall has counted.
+// EndCall ends a call counted by BeginCall.
 func (v *ConfigVersion) EndCall() { v.calls.Add(-1) }
 
 // Calls returns the number of running calls that started with this version.

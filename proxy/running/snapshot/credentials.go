@@ -18,13 +18,14 @@ type Credentials struct {
 	KeyLimits limit.Bound
 	*Sources
 	Hosts      []string // see browser.OwnHosts
-	FileNumber uint64   // number of the file in the order in which files were read
+	FileNumber uint64   // number of the file, in the order in which files were read
 	Ahead      bool     // whether the models of the file have not been applied yet
 
 	SharedNumber uint64
-	changing     []string // if Ahead is true: the models that the file changes
+	// If Ahead is true, the models that the file changes.
+	changing []string
 
-	Ends map[string]time.Time // when each key with an expiry expires, by id
+	Ends map[string]time.Time // when each key expires, keyed by id; only keys with an expiry
 }
 
 // SharedKeys are the keys in the fleet's store. A newer set has a higher number.
@@ -33,11 +34,12 @@ type SharedKeys struct {
 	Number uint64
 }
 
-// Sources are the inputs of Credentials in addition to the file. They survive reloads.
+// Sources are the inputs of Credentials other than the file. They survive reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	Shared bool // whether the fleet's store has keys too, which are unknown as long as their number is 0
+	// Whether the fleet's store also contains keys. They are unknown as long as SharedNumber is 0.
+	Shared bool
 }
 
 func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
@@ -47,8 +49,8 @@ func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*a
 	})
 }
 
-// NewCredentials returns credentials with the keys of a file and the shared keys. The state of
-// their limits is preserved.
+// NewCredentials returns credentials with the keys in a file and the shared keys. It preserves the
+// state of the key limits.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
 	ring, err := o.ring(f, all, shared)
@@ -67,8 +69,8 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}, nil
 }
 
-// withShared returns the keys of a file and the shared keys. If an id or a hash occurs twice, the
-// file's key takes precedence over shared keys, and the first shared key over later ones.
+// withShared returns the keys in a file and the shared keys. If an id or a hash occurs twice, the
+// file's key takes precedence over shared keys, and a shared key over the shared keys after it.
 func withShared(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys
@@ -96,14 +98,14 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// AheadOf returns the credentials of the file next for use with the models of s. If next removes
-// rights, this takes effect immediately. Rights to models that next changes are withheld.
+// AheadOf returns the credentials in the file next for use with the models in s. If next removes
+// rights, they are removed immediately. Rights to models that next changes are withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
 		c.changing = s.Config.ModelsOtherThan(next)
 	}
-	if len(c.changing) == 0 { // no right is withheld, so the existing ring can be used
+	if len(c.changing) == 0 { // no rights are withheld, so the existing ring can be used
 		return c, nil
 	}
 	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
@@ -126,8 +128,8 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits of a key or a token, or nil if a reload has removed the key. If the
-// issuer has the setting per: key, a token has the limits of its template.
+// LimitsOf returns the limits for a key or token, or nil if a reload has removed the key. With the
+// setting per: key, a token of the issuer has the limits of its template.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestAheadOfReusesTheRing checks that no second ring is built if a file changes keys but not
+// TestAheadOfReusesTheRing checks that no second ring is built if a file changes keys but no
 // models. With 20,000 keys, building a second ring took a noticeable part of each reload.
 func TestAheadOfReusesTheRing(t *testing.T) {
 	file := func(key, served string) *config.File {

@@ -16,19 +16,20 @@ import (
 	"penstock/translate/chat"
 )
 
-// Model is a public model in the form that requests use.
+// Model is a public model in the form used by requests.
 type Model struct {
 	Config    *config.Model
 	Route     *routing.Route
 	Clocks    config.Timeouts
 	Rules     chat.ModelRules
-	lowered   chat.ModelRules // rules for dialects in which an unsupported effort is lowered
+	lowered   chat.ModelRules // rules for dialects that lower an unsupported effort
 	endpoints []string
-	Queue     *queue.Queue // nil: a call that finds no free slot is refused immediately
-	Price     money.Price
-	Shadow    *Model // receives copies of some calls; nil: calls are not copied
-	// Deprecation and Sunset are the values of the headers of these names; nil: no date is
-	// configured.
+	// If nil, a call is rejected immediately if no slot is free.
+	Queue  *queue.Queue
+	Price  money.Price
+	Shadow *Model // model that receives copies of calls; nil if calls are not copied
+	// Deprecation and Sunset are the values of the headers with these names. They are nil if no
+	// date is configured.
 	Deprecation, Sunset []byte
 }
 
@@ -78,11 +79,12 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	return out
 }
 
-// Serves reports whether the model is served on the endpoint with the given path.
+// Serves reports whether the model can be used through the endpoint with the given path.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
-// CacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An
-// empty owner means the prompts of all owners. A nil key is that of a client without a key.
+// CacheOwner returns the owner whose cached prompts an engine may use for calls with a key. An
+// empty owner means that the engine may use the prompts of all owners. A nil key means a client
+// without a key.
 func (m *Model) CacheOwner(key *auth.Key) string {
 	if key == nil || m.Config.PromptCache != config.CachePerKey {
 		return ""
@@ -91,7 +93,7 @@ func (m *Model) CacheOwner(key *auth.Key) string {
 }
 
 // ChatRules returns the model's rules for a chat request. If the file does not set the context
-// length, ChatRules takes it from the engines' reports, and stores the rules in room.
+// length, ChatRules uses the length reported by the engines, and stores the rules in room.
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {
@@ -105,7 +107,8 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// queueOf returns the model's queue, which survives reloads, or nil if the model has no queue.
+// queueOf returns the model's queue, which survives reloads. If the model has no queue, it returns
+// nil.
 func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
@@ -113,5 +116,5 @@ func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	return queues.ForModel(m.ID)
 }
 
-// This fails to compile if there are more classes than ranks.
+// This declaration does not compile if there are more classes than ranks.
 var _ [queue.MaxRanks - config.MaxClasses]struct{}
