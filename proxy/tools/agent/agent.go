@@ -19,19 +19,22 @@ import (
 type Options struct {
 	Name   string // one of Names
 	URL    string // base URL of the edge's API
-	Model  string // id or alias; "": the first ready model that the agent can use
-	KeyEnv string // environment variable with the key
+	Model  string // id or alias; if empty, the first ready model that the agent can use
+	KeyEnv string // environment variable that contains the key
 	Write  bool
-	JSON   bool // write one JSON object to Out instead of the text of the files
+	// Whether to write one JSON object to Out instead of the text of the files.
+	JSON bool
 
-	Out, Notes io.Writer // for the files, and for notes about them
+	// Out receives the files, and Notes receives notes about them.
+	Out, Notes io.Writer
 	Getenv     func(string) string
 	Home       string
 	Now        time.Time
 }
 
 type setup struct {
-	base, key string // base does not end in /v1; key is the name of the environment variable
+	// base does not end in /v1; key is the name of the environment variable.
+	base, key string
 	models    []model
 	codex     []byte
 	websocket bool // whether the edge serves WebSocket; set only for Codex
@@ -48,23 +51,23 @@ type file struct {
 type program struct {
 	endpoint string
 	folder   []string
-	// folderEnv is the environment variable with which users move the agent's folder. below is the
-	// path inside that folder.
+	// folderEnv is the environment variable by which users can move the agent's folder. below is
+	// the path inside that folder.
 	folderEnv, below string
 	files            func(*setup) []file
 	run              func(*setup) string // returns the command line that starts the agent
 }
 
-// Names returns the supported agents.
+// Names returns the names of the supported agents.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// longestName is the maximum length of a variable name. Most keys are longer.
+// longestName is the maximum length of a variable's name. Most keys are longer.
 const longestName = 40
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsVariable reports whether a word can be the name of an environment variable. It returns false if
-// the word may be the key itself. environment has the format of os.Environ.
+// the word may be a key. environment has the format of os.Environ.
 func IsVariable(word string, environment []string) bool {
 	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
 		return false
@@ -151,7 +154,6 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
 }
 
-// note prints information that the files do not contain.
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)

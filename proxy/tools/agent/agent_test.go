@@ -28,13 +28,13 @@ const twoModels = `{"object":"list","data":[
  {"id":"unknown","name":"unknown","kind":"chat","supported_endpoints":["/v1/chat/completions","/v1/messages","/v1/responses"],"input_modalities":["text"],"is_ready":true}
 ],"models":[{"slug":"qwen/it's <1>","context_window":65536}]}`
 
-// edge starts a simulated edge that requires the key, and returns its address.
+// edge starts a fake edge that requires the key, and returns its address.
 func edge(t *testing.T, list string) string {
 	t.Helper()
 	return edgeOf(t, list, http.StatusUpgradeRequired)
 }
 
-// edgeOf starts an edge that answers WebSocket upgrades with the given status.
+// edgeOf starts an edge that responds to WebSocket upgrades with the given status.
 func edgeOf(t *testing.T, list string, upgrade int) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,9 +101,9 @@ func TestFilesOfEachAgent(t *testing.T) {
 	}
 }
 
-// TestAlias checks an agent that is configured with an alias. The agent must request the alias,
-// which the edge resolves, and its files must contain the properties of the model. Codex must
-// request the id.
+// TestAlias checks an agent configured with an alias. The agent must request the alias, which the
+// edge resolves, and the files must contain the model's properties. Codex, however, must request
+// the id.
 func TestAlias(t *testing.T) {
 	url := edge(t, twoModels)
 	const alias = "claude-it's/1"
@@ -122,8 +122,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestReadyFirst checks that a ready model is chosen unless a model is named, and that the output
-// mentions if no model is ready.
+// TestReadyFirst checks that a ready model is chosen unless a model is named. If no model is ready,
+// the output must say so.
 func TestReadyFirst(t *testing.T) {
 	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
 	for ready, want := range map[string][2]string{
@@ -155,8 +155,8 @@ func TestKeyInPlaceOfItsName(t *testing.T) {
 	}
 }
 
-// TestFoldersMoveWithTheirVariables checks that files are written to the folder that the agent's
-// environment variable names.
+// TestFoldersMoveWithTheirVariables checks that files are written to the folder named in the
+// agent's environment variable.
 func TestFoldersMoveWithTheirVariables(t *testing.T) {
 	url := edge(t, twoModels)
 	for name, want := range map[string]string{
@@ -197,9 +197,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWrite checks that only the owner can read written files, that an equal file is not changed,
-// and that a symbolic link is preserved. If an old file differs, the command must show the
-// differences and save the old file.
+// TestWrite checks that written files are readable only by their owner, that an identical file is
+// not changed, and that a symbolic link is preserved. If an existing file differs, the command must
+// show the differences and save the existing file.
 func TestWrite(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	env := map[string]string{"EDGE_KEY": key}
@@ -252,7 +252,7 @@ func TestWrite(t *testing.T) {
 	if err != nil || !strings.Contains(string(kept), `"small"`) {
 		t.Errorf("the old one: %s, %v", kept, err)
 	}
-	write("small") // within the same second
+	write("small") // runs within the same second
 	write("unknown")
 	for name, want := range map[string]string{"": "small", "-2": "unknown", "-3": "small"} {
 		if kept, err := os.ReadFile(profile + ".20261122-180000" + name); err != nil || !strings.HasPrefix(string(kept), `model = "`+want+`"`) {
@@ -278,7 +278,8 @@ func TestWriteKeepsFolder(t *testing.T) {
 	writeKeeps(t, func(path string) error { return os.Mkdir(path, 0o700) })
 }
 
-// writeKeeps checks that --write refuses a path that is not a regular file and leaves it unchanged.
+// writeKeeps checks that --write rejects a path that is not a regular file, and leaves it
+// unchanged.
 func writeKeeps(t *testing.T, place func(path string) error) {
 	t.Helper()
 	url, home := edge(t, twoModels), t.TempDir()
@@ -302,8 +303,7 @@ func writeKeeps(t *testing.T, place func(path string) error) {
 	}
 }
 
-// TestJSON checks that the files are printed as one JSON object, and that no other output is mixed
-// with it.
+// TestJSON checks that the files are printed as one JSON object without other output in between.
 func TestJSON(t *testing.T) {
 	url := edgeOf(t, twoModels, 405)
 	for _, name := range Names() {

@@ -30,7 +30,7 @@ type model struct {
 	ModelInfo          struct {
 		Efforts []string `json:"supported_reasoning_efforts"`
 	} `json:"model_info"`
-	aliasOf string // id of the model if ID is an alias, otherwise ""
+	aliasOf string // id of the model if ID is an alias; otherwise empty
 }
 
 func (m *model) listed() string {
@@ -40,8 +40,8 @@ func (m *model) listed() string {
 	return m.ID
 }
 
-// output returns the maximum length of an answer: the model's limit or, if that is unknown, a
-// quarter of its context.
+// output returns the maximum length of an answer. It is the model's limit or, if that is unknown, a
+// quarter of the context.
 func (m *model) output() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
@@ -51,12 +51,11 @@ func (m *model) output() int {
 
 func (m *model) takesImages() bool { return slices.Contains(m.InputModalities, "image") }
 
-// reasons reports whether the model offers an effort other than none.
 func (m *model) reasons() bool {
 	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
 }
 
-// serves reports whether the model can serve an agent that sends tools to an endpoint.
+// serves reports whether an agent that sends tools to the endpoint can use the model.
 func (m *model) serves(endpoint string) bool {
 	unknown := m.SupportedFeatures == nil || slices.Equal(m.SupportedFeatures, []string{"retained"})
 	tools := unknown || slices.Contains(m.SupportedFeatures, "tools")
@@ -65,14 +64,14 @@ func (m *model) serves(endpoint string) bool {
 
 type catalog struct {
 	models []model
-	codex  json.RawMessage // list for Codex, with all models
+	codex  json.RawMessage // list of all models, for Codex
 }
 
 const catalogTimeout = 5 * time.Second
 
-// readCatalog requests the catalog of the edge at base, which does not end in /v1. key may be "".
-// If the catalog does not list the wanted model but the edge resolves its name, readCatalog adds an
-// entry for the model.
+// readCatalog requests the catalog from the edge at base, which must not end in /v1. key may be
+// empty. If the catalog does not list the wanted model but the edge resolves its name, readCatalog
+// adds an entry for it.
 func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
 	if err != nil {
@@ -139,8 +138,8 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 	return res.StatusCode == http.StatusSwitchingProtocols
 }
 
-// choose returns the models that an agent can use. The first of them is the wanted model or, if
-// wanted is "", a ready model.
+// choose returns the models that an agent can use. The wanted model comes first. If wanted is
+// empty, a ready model comes first.
 func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string

@@ -2,16 +2,16 @@
 //
 // # Design
 //
-// The catalog of the edge contains what an agent must know about a model: its context length, the
-// maximum length of an answer, its efforts, and whether it accepts images. An agent without these
-// values guesses, compacts too late, and sends requests that the engine refuses.
+// The edge's catalog contains what an agent must know about a model: the context length, the
+// maximum length of an answer, the efforts, and whether the model accepts images. Without these
+// values, an agent guesses, compacts too late, and sends requests that the engine rejects.
 //
 // Each of these agents can be started with additional files, so the command writes separate files
-// and does not change the agent's existing configuration. No files have to be merged. If the agent
-// is started without the additional files, it behaves as before. An existing file with other
-// content is saved under another name. If a path does not lead to a regular file, this is an error,
-// because reading a pipe could block.
+// and leaves the agent's existing configuration unchanged. No files need to be merged. If the agent
+// is started without the additional files, it works as before. If a file with other content exists,
+// the command saves it under another name. If the path exists but is not a regular file, the
+// command fails, because reading a pipe could block.
 //
-// A key is never written. The files contain the name of an environment variable. A name that may be
-// the key itself is refused.
+// The command never writes a key. The files contain the name of an environment variable instead. A
+// name that might itself be a key is rejected.
 package agent

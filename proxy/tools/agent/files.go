@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// claudeFiles returns the settings of Claude Code. apiKeyHelper is a command that prints the key.
-// The smaller models that Claude Code uses unasked are mapped to the same model.
+// claudeFiles returns settings for Claude Code. apiKeyHelper is a command that prints the key. The
+// smaller models that Claude Code also uses are mapped to the same model.
 func claudeFiles(s *setup) []file {
 	m := s.first()
 	env := object{
@@ -18,9 +18,10 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
-		// Claude Code's model picker lists names that look like Anthropic's.
+		// Claude Code's model picker lists only names that look like Anthropic's.
 		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"},
-		{"ENABLE_TOOL_SEARCH", "false"}, // otherwise Claude Code withholds the tools of MCP servers
+		// Otherwise, Claude Code withholds the tools of MCP servers.
+		{"ENABLE_TOOL_SEARCH", "false"},
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
@@ -30,7 +31,7 @@ func claudeFiles(s *setup) []file {
 }
 
 // codexFiles returns a profile and a catalog for Codex. Codex merges the profile into its
-// configuration. If it had no catalog, it would guess the context length of each model.
+// configuration. Without the catalog, Codex would guess the context length of each model.
 func codexFiles(s *setup) []file {
 	catalog, websocket := s.at("penstock-models.json"), ""
 	if s.websocket {
@@ -85,8 +86,8 @@ func opencodeFiles(s *setup) []file {
 	})}}
 }
 
-// copilotFiles returns a file with environment variables, because Copilot cannot be configured with
-// a provider in any other way.
+// copilotFiles returns a file of environment variables, because Copilot cannot be configured with a
+// provider in any other way.
 func copilotFiles(s *setup) []file {
 	m := s.first()
 	var b strings.Builder
@@ -109,7 +110,7 @@ type member struct {
 	value any
 }
 
-// MarshalJSON writes the members in their order.
+// MarshalJSON writes the members in order.
 func (o object) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, m := range o {

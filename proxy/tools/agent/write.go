@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write prints the changes and writes the file. If a file with different content exists, it saves
-// that file under another name.
+// write prints the changes, and writes the file. If a file with other content exists, it saves that
+// file under another name.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {
@@ -25,7 +25,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 		return nil
 	}
 	path, kept := f.Path, os.DevNull
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a symbolic link is preserved
+	if target, err := filepath.EvalSymlinks(path); err == nil { // preserves a symbolic link
 		path = target
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -50,8 +50,8 @@ func (f *file) write(w io.Writer, now time.Time) error {
 	return err
 }
 
-// read returns the existing content. It reads only regular files, because opening a pipe would
-// block.
+// read returns the content of an existing file. It reads only regular files, because opening a pipe
+// would block.
 func (f *file) read() (text []byte, there bool, err error) {
 	old, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
@@ -73,8 +73,8 @@ func (f *file) read() (text []byte, there bool, err error) {
 
 const stamp = "20060102-150405"
 
-// keep writes the old content to a new file and returns its name. It does not overwrite a file that
-// was saved in the same second.
+// keep saves the old content to a new file, and returns the name of that file. It does not
+// overwrite a file saved within the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
 	stamped := f.Path + "." + now.UTC().Format(stamp)
 	name := stamped
@@ -98,7 +98,8 @@ func closed(f *os.File, text []byte) error {
 	return err
 }
 
-// difference returns the lines between the common prefix and the common suffix of two texts.
+// difference returns the lines that remain after removing the common prefix and the common suffix
+// of two texts.
 func difference(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {

@@ -19,17 +19,17 @@ import (
 type Options struct {
 	In, Out     string
 	URL         string
-	Key         string // "": no key
+	Key         string // empty if there is no key
 	Concurrency int
 	Notes       io.Writer
 }
 
-// These exit codes are used in addition to 0 (every line was answered) and 1 (the batch could not
+// These are the exit codes other than 0 (every line was answered) and 1 (the batch could not
 // continue).
 const (
 	exitUsage       = 2
-	exitLines       = 3   // some lines ended with an error
-	exitInterrupted = 130 // ended by a signal; the next run continues
+	exitLines       = 3   // some lines failed
+	exitInterrupted = 130 // stopped by a signal; the next run continues
 )
 
 // Error is an error with an exit code.
@@ -54,12 +54,14 @@ type run struct {
 	out       *output
 	transport *http.Transport
 
-	unanswered  chan struct{}          // receives a value after an attempt that got no answer
-	failures    atomic.Int64           // number of consecutive attempts that got no answer
-	why         atomic.Pointer[string] // why the last attempt got no answer; nil: it got an answer
+	unanswered chan struct{} // receives a value after an attempt that got no response
+	failures   atomic.Int64  // number of consecutive attempts without a response
+	// Why the last attempt got no response; nil if it got one.
+	why         atomic.Pointer[string]
 	ok, refused atomic.Int64
 }
 
+// check returns an error for invalid options. Its errors never contain the key.
 func (o *Options) check() error {
 	if o.In == "-" || o.Out == "-" {
 		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
@@ -74,7 +76,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run processes the lines that the output does not contain yet. If ctx ends first, the next run
+// Run processes the lines that are not in the output yet. If ctx is done before that, the next run
 // sends the unfinished lines again.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
@@ -163,7 +165,7 @@ func (r *run) do(ctx context.Context, line *request) error {
 
 const reportEvery = 10 * time.Second
 
-// report prints progress until stop is called. If the first attempt gets no answer, report prints
+// report prints progress until stop is called. If the first attempt gets no response, report prints
 // immediately, so that users notice a wrong address.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})

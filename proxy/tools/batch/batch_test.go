@@ -26,8 +26,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestCheck checks that all mistakes are reported by line number, and that the text of a line is
-// not quoted.
+// TestCheck checks that all mistakes are reported with their line numbers, and that no text from a
+// line is quoted.
 func TestCheck(t *testing.T) {
 	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
 	path := write(t, "in.jsonl", strings.Join([]string{
@@ -62,8 +62,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOutputIsMended checks that final lines stay in an output file, and that a truncated line and
-// the lines that must be sent again are removed.
+// TestOutputIsMended checks that final lines in an output file are kept, and that a truncated line
+// and lines that must be sent again are removed.
 func TestOutputIsMended(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
@@ -97,7 +97,8 @@ func TestOutputIsMended(t *testing.T) {
 	}
 }
 
-// TestOutputOfSomethingElse checks that a file that is not the output of a batch stays unchanged.
+// TestOutputOfSomethingElse checks that a file is left unchanged if it is not the output of a
+// batch.
 func TestOutputOfSomethingElse(t *testing.T) {
 	ours := `{"id":"x","custom_id":"a","response":{"status_code":200,"request_id":"","body":{}},"error":null}` + "\n"
 	for name, text := range map[string]string{
@@ -129,8 +130,8 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a line is not sent again immediately if a header requests an extremely
-// long wait.
+// TestRetryAfter checks that a line is not sent again immediately even if the header asks for an
+// extremely long wait.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "7200": 2 * time.Hour,
@@ -143,8 +144,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestUsedUpBudget checks that an exhausted budget ends the run, that the run reports when the
-// budget renews, and that the refusal is not written as an answer.
+// TestUsedUpBudget checks that an exhausted budget ends the run. The run must report when the
+// budget renews, and must not write the refusal to the output.
 func TestUsedUpBudget(t *testing.T) {
 	var asked atomic.Int64
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -178,8 +179,8 @@ func TestUsedUpBudget(t *testing.T) {
 	}
 }
 
-// TestWrongOptions checks that an invalid address, and a key that no edge accepts, are reported
-// immediately, and that the report does not quote the key.
+// TestWrongOptions checks that an invalid address, or a key that no edge accepts, is reported
+// immediately and without quoting the key.
 func TestWrongOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":  {},
@@ -214,8 +215,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestProgressSaysWhy checks that until the first answer, the progress line states what the run is
-// waiting for.
+// TestProgressSaysWhy checks that the progress line states what the run is waiting for until the
+// first answer.
 func TestProgressSaysWhy(t *testing.T) {
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -236,7 +237,7 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
-// TestSilentAddress checks that a run reports immediately, and only once, that no server answers.
+// TestSilentAddress checks that a run reports immediately, and only once, that no server responds.
 func TestSilentAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -254,7 +255,6 @@ func TestSilentAddress(t *testing.T) {
 	})
 }
 
-// firstWord records when something is written for the first time.
 type firstWord struct {
 	begun time.Time
 	then  func()
@@ -299,7 +299,7 @@ func TestOutputIsOneRuns(t *testing.T) {
 }
 
 // TestGateFindsTheRoom checks that the number of concurrent requests approaches the number of free
-// slots, and stays near it.
+// slots, and stays close to it.
 func TestGateFindsTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, ceiling = 12, 64
@@ -347,8 +347,8 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// TestGateWaits checks that a refusal stops all requests until its Retry-After has passed, if no
-// other request is running.
+// TestGateWaits checks that if no other request is running, a refusal stops all requests until its
+// Retry-After has passed.
 func TestGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()

@@ -47,9 +47,9 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the first line of a key file if the text has the format of `penstock key new`: the
-// key alone, or the key followed by a blank line. Otherwise it returns the whole text, which is not
-// a valid key.
+// keyOf returns the first line of a key file if the file has the format of `penstock key new`. In
+// this format, the key is alone or followed by an empty line. Otherwise, it returns the entire
+// text, which is not a valid key.
 func keyOf(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")

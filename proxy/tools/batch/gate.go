@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// gate limits the number of concurrent requests to the number of slots that the edge has free.
+// gate limits the number of concurrent requests to the number of free slots at the edge.
 type gate struct {
 	ceiling int
 
-	mu        sync.Mutex
-	changed   chan struct{} // closed when another request may start
-	running   int
-	limit     float64
-	refused   bool      // whether any request was refused; limit then grows slowly
-	notBefore time.Time // no request starts before this time
+	mu      sync.Mutex
+	changed chan struct{} // closed when another request may start
+	running int
+	limit   float64
+	// Whether any request was refused. From then on, limit grows slowly.
+	refused   bool
+	notBefore time.Time // no request may start before this time
 }
 
 const firstLimit = 4
@@ -63,8 +64,8 @@ func (g *gate) leave() {
 	g.end()
 }
 
-// leaveRefused ends a request that found no slot or no engine. after is the time until the next
-// attempt may start.
+// leaveRefused ends a request that found no slot or no engine. after is how long to wait before the
+// next attempt.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,6 +77,7 @@ func (g *gate) leaveRefused(after time.Duration) {
 	g.end()
 }
 
+// end counts a request as ended. The caller must hold mu.
 func (g *gate) end() {
 	g.running--
 	close(g.changed)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// longestLine is the maximum length of a line. A line may be a request with images, or an answer.
+// longestLine is the maximum length of a line. A line may be a request with images or an answer.
 const longestLine = 64 << 20
 
 type request struct {
@@ -22,7 +22,7 @@ type request struct {
 	number   int
 }
 
-// problem describes what is wrong with a line without quoting the line. If the line is valid, it
+// problem describes what is wrong with a line, without quoting it. If the line is valid, problem
 // returns "".
 func (r *request) problem() string {
 	var body struct {
@@ -45,8 +45,7 @@ func (r *request) problem() string {
 
 const mostProblems = 20
 
-// check reads the whole input and returns the number of its lines. The error lists all invalid
-// lines.
+// check reads the entire input and returns the number of lines. The error lists all invalid lines.
 func check(path string) (lines int, err error) {
 	seen := map[string]int{}
 	var problems []error

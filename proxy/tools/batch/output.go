@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// answer is a line of the output. It has either a response or an error.
+// answer is a line in the output. It has either a response or an error.
 type answer struct {
 	ID       string    `json:"id"`
 	CustomID string    `json:"custom_id"`
@@ -34,13 +34,13 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// final reports whether the line need not be sent again. It was either answered, or refused because
-// of its content, so that another attempt would probably be refused too.
+// final reports whether the line does not have to be sent again. It was either answered, or refused
+// because of its content. In the latter case, another attempt would probably be refused again.
 func (a *answer) final() bool {
 	if a.Response == nil || retryable(a.Response.Status) {
 		return false
 	}
-	switch a.Response.Status { // the key's permissions or the models may have changed
+	switch a.Response.Status { // the key's permissions or the models may change
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return false
 	}
@@ -61,13 +61,13 @@ func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 =
 type output struct {
 	mu   sync.Mutex
 	file *os.File
-	done map[string]bool // custom_ids in the file
+	done map[string]bool // custom_ids of the lines in the file
 
-	refused int // number of lines in done that were refused
+	refused int // number of refused lines in done
 }
 
-// openOutput opens the output, which an earlier run may have written. It removes a truncated line
-// and lines that are not final. Only this run may use the output until it is closed.
+// openOutput opens the output, which may have been written by an earlier run. It removes a
+// truncated line and lines that are not final. Only this run may use the output until it is closed.
 func openOutput(path string) (*output, error) {
 	file, err := openLocked(path)
 	if err != nil {
@@ -80,8 +80,8 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// openLocked opens and locks a file. The lock is on the file itself, so it disappears if the run is
-// killed.
+// openLocked opens and locks a file. The lock is on the file itself, so it is released if the run
+// is killed.
 func openLocked(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -110,8 +110,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend reads the lines of an output, and rewrites the file if lines must be removed. If the file is
-// not the output of a batch, mend returns an error and does not change it.
+// mend reads the lines in an output. If lines must be removed, it rewrites the file. If the file is
+// not the output of a batch, mend returns an error and leaves it unchanged.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -124,7 +124,7 @@ func (o *output) mend(path string) error {
 		}
 	}()
 	kept, write := int64(0), bufio.NewWriter(next)
-	var foreign error // error if the previous line is not from a batch
+	var foreign error // set if the previous line is not from a batch
 	err = scan(old, path, func(number int, line []byte) error {
 		a := parseAnswer(line)
 		switch {
@@ -134,7 +134,7 @@ func (o *output) mend(path string) error {
 			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
 			if !json.Valid(line) && bytes.HasPrefix(line, []byte(cutStart[:min(len(line), len(cutStart))])) {
-				return nil // if this is the last line, a kill has truncated it
+				return nil // if it is the last line, a kill truncated it
 			}
 			return foreign
 		case !a.final() || o.done[a.CustomID]:
@@ -166,14 +166,14 @@ func (o *output) mend(path string) error {
 	if err := os.Rename(next.Name(), path); err != nil {
 		return err
 	}
-	o.file = next // positioned at the end of the file
+	o.file = next // already positioned at the end
 	return old.Close()
 }
 
-// cutStart is the prefix of every line. It distinguishes a truncated line from other text.
+// cutStart is the prefix of every line. It distinguishes a truncated line from any other text.
 const cutStart = `{"id":"`
 
-// parseAnswer parses a line of an output. If the line is malformed, it returns nil.
+// parseAnswer parses a line from an output. If the line is malformed, it returns nil.
 func parseAnswer(line []byte) *answer {
 	a := &answer{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
@@ -182,7 +182,7 @@ func parseAnswer(line []byte) *answer {
 	return a
 }
 
-// add writes an answer. It uses one write for each line, so that a kill can truncate only the last
+// add writes an answer. It uses a single write per line, so that a kill can truncate only the last
 // line.
 func (o *output) add(a *answer) error {
 	line, err := json.Marshal(a)

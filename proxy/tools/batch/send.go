@@ -18,31 +18,34 @@ import (
 )
 
 const (
-	// mostAttempts is how often a line without an answer is sent. Refusals because no slot was free
-	// do not count, because the line is not to blame for them.
+	// mostAttempts is how many times a line without an answer is sent. Attempts that found no free
+	// slot do not count, because the line is not to blame.
 	mostAttempts = 8
-	// mostFailures is how many consecutive attempts, of any lines, may fail before the run ends.
+	// mostFailures is the number of consecutive failed attempts, for any lines, after which the run
+	// ends.
 	mostFailures = 3 * mostAttempts
 	// longestPause is the maximum pause between two attempts. shortestRetry is the first pause if
-	// the answer has no Retry-After.
+	// the response has no Retry-After.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the maximum Retry-After. A longer Retry-After means that a budget is
-	// exhausted, and ends the run.
+	// longestWait is the maximum Retry-After. A longer value means that a budget is exhausted, and
+	// ends the run.
 	longestWait = 10 * time.Minute
 )
 
-// errKey ends the run, because all other lines would fail as well.
+// errKey ends the run, because all other lines would fail too.
 var errKey = errors.New("the edge refuses the key")
 
-// errPath ends the run. A 404 for a missing model does not, because it affects only one line.
+// errPath ends the run. A 404 for a missing model does not end the run, because it affects only one
+// line.
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
 const codeNoAnswer = "no_answer"
 
-// work sends one line until it is answered or given up. An error ends the run.
+// work sends one line repeatedly until it is answered or given up. If work returns an error, the
+// run ends.
 func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
@@ -100,7 +103,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 	}
 }
 
-// send sends a line once. If it returns an error, the line got no answer.
+// send sends a line once. If it returns an error, the line got no response.
 func (r *run) send(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+line.URL, bytes.NewReader(line.Body))
 	if err != nil {
@@ -120,7 +123,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		return nil, 0, err
 	}
 	var one bytes.Buffer
-	if json.Compact(&one, body) != nil { // the answer is not JSON: it is audio, or another server's page
+	if json.Compact(&one, body) != nil { // not JSON, so it is audio or a page from another server
 		one.Reset()
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -132,8 +135,8 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		retryAfter(got.Header.Get("Retry-After")), nil
 }
 
-// retryAfter returns the number of seconds in a Retry-After header, or 0. It caps large values at
-// the maximum Duration.
+// retryAfter returns the number of seconds in a Retry-After header as a Duration. If the header is
+// missing or invalid, it returns 0. Larger values than a Duration allows are capped.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
 	n, err := strconv.ParseInt(header, 10, 64) // if the value is too large, n is the maximum
@@ -143,8 +146,8 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// words describes why an attempt did not produce a final answer: err or, if err is nil, the edge's
-// refusal.
+// words describes why an attempt produced no final answer. The reason is err or, if err is nil, the
+// edge's refusal.
 func (r *response) words(err error) string {
 	if err == nil {
 		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))

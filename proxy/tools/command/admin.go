@@ -36,7 +36,7 @@ type Reload struct {
 	operator
 }
 
-// Run requests the reload. If the configuration has problems, the command ends with exit code 1.
+// Run requests the reload. If the configuration has problems, the exit code is 1.
 func (r *Reload) Run() error {
 	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
 	if r.File != "" {
@@ -76,8 +76,8 @@ func (t *Top) Help() string {
 	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
-// Run shows the state until the user quits. SIGHUP ends it too, because closing the terminal sends
-// this signal, as may a program that takes over the terminal.
+// Run shows the state until the user quits. SIGHUP also ends the command. This signal is sent when
+// the terminal is closed, and may be sent by a program that takes over the terminal.
 func (t *Top) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
 	defer stop()
@@ -147,7 +147,7 @@ func (c *Canary) Run() error {
 	}, os.Stdout)
 }
 
-// Modes contains the commands that set the mode of upstreams.
+// Modes contains the commands that set the mode of an upstream.
 type Modes struct {
 	Drain       Drain       `cmd:"" help:"Take an upstream out: running calls end, no new ones come; in a fleet with a store, at every edge."`
 	Maintenance Maintenance `cmd:"" help:"Take an upstream out and pause its probes, too."`
@@ -165,7 +165,7 @@ func (m *mode) set(q admin.ModeRequest) ([]string, error) {
 	return admin.RequestMode(m.edge(), q, m.Format == formatJSON, os.Stdout)
 }
 
-// out contains the flags of the commands that take upstreams out of service.
+// out contains the flags for the commands that take upstreams out of service.
 type out struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' for all whose names begin with gpu-, tag:h100 for all with the tag."`
@@ -199,14 +199,15 @@ type Maintenance struct{ out }
 // Run requests the mode.
 func (m *Maintenance) Run() error { return m.take("maintenance") }
 
-// Ready checks whether an edge accepts requests, or lets an upstream accept calls again.
+// Ready checks whether an edge accepts requests. If an upstream is named, it lets that upstream
+// accept calls again.
 type Ready struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run asks the edge or, if an upstream is named, sets its mode. It returns an error if the edge is
-// draining or does not answer.
+// Run asks the edge whether it is ready. If an upstream is named, Run sets its mode instead. It
+// returns an error if the edge is draining or does not respond.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

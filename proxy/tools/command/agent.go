@@ -26,7 +26,7 @@ own configuration, which is not touched: the command line printed at the end nam
 
 // Run prints or writes the files.
 func (a *Agent) Run() error {
-	// The value is not printed, because it may be the key itself.
+	// The value is not printed, because it may be a key.
 	if !agent.IsVariable(a.KeyEnv, os.Environ()) {
 		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
 	}
@@ -34,7 +34,7 @@ func (a *Agent) Run() error {
 	if err != nil {
 		return err
 	}
-	// A signal may end the process at any time without harm, because files are written atomically.
+	// A signal can end the process at any time without harm, because files are written atomically.
 	return agent.Run(context.Background(), &agent.Options{
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),

@@ -23,10 +23,9 @@ type Check struct {
 	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
 }
 
-// stdin is the name of standard input in problem reports.
 const stdin = "(standard input)"
 
-// Run prints the result for each file, and reports where upstreams discover their engines.
+// Run prints the result for each file, and prints where upstreams discover their engines.
 func (c *Check) Run() error {
 	switch {
 	case c.Example:
@@ -90,8 +89,8 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// load reads a file, or standard input if *name is "-". For standard input, it changes *name to a
-// name for problem reports. If the configuration is not valid, the returned file is nil.
+// load reads a file, or standard input if *name is "-". For standard input, it changes *name to the
+// name for reports of problems. If the configuration is invalid, the returned file is nil.
 func load(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
 		f, problems := proxy.Load(*name)
@@ -148,7 +147,7 @@ func (c *Check) write(w io.Writer, problems config.Problems) error {
 	return nil
 }
 
-// githubText and githubProperty escape characters in workflow commands.
+// githubText and githubProperty escape characters for GitHub's workflow commands.
 var (
 	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -165,7 +164,7 @@ func (c *Check) compare(next *config.File) error {
 		return problems
 	}
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
-		return exposed // an edge that runs with the old file would refuse the new one
+		return exposed // an edge running with the old file would reject the new one
 	}
 	return reload.WriteDiff(os.Stdout, old, next)
 }

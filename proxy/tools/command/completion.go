@@ -13,7 +13,7 @@ import (
 type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 
-	Scenarios []string `kong:"-"` // names of the scenarios of bench
+	Scenarios []string `kong:"-"` // names of bench scenarios
 }
 
 // Help is printed below the flags.
@@ -40,32 +40,33 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// place is a node of kong's grammar that a command line has reached.
+// place is a node in kong's grammar that a command line has reached.
 type place struct {
-	path  string // the commands so far, such as "bench run"; "" at the root
-	words []word // possible next words, without flags: commands or values
+	// Commands typed so far, such as "bench run"; empty at the root.
+	path  string
+	words []word // possible next words other than flags: commands or values
 	flags []flag
-	kind  string // kind of the arguments: a kind of names, files, or ""
+	kind  string // kind of the arguments: a kind of names, files, or empty
 }
 
 type word struct{ text, help string }
 
 type flag struct {
 	word
-	short  string // short flag, or ""
+	short  string // short flag, or empty
 	value  bool
-	values []string // allowed values; nil: any
-	kind   string   // kind of the value, as in place
+	values []string // allowed values; nil if any value is allowed
+	kind   string   // kind of the value, like place.kind
 }
 
-// step returns the parent's path and the last word, joined with a slash, such as "bench/run".
+// step returns the parent's path and the last word, joined with a slash, as in "bench/run".
 func (p *place) step() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// places returns the places of a grammar, starting with the root. The words of a default command
-// are also offered at its parent.
+// places returns the places in a grammar, starting with the root. The words after a default command
+// are also offered after its parent.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -114,7 +115,7 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns the kind of a value. The shell completes file names, and the program completes all
+// kindOf returns the kind of a value. The shell completes file names; the program completes all
 // other kinds.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
@@ -127,14 +128,14 @@ func kindOf(v *kong.Value) string {
 	}
 }
 
-// files is the kind of values that the shell itself completes.
+// files is the kind of values that the shell completes.
 const files = "files"
 
-// frame is the script text that differs between bash and zsh.
+// frame is the text that differs between the scripts for bash and zsh.
 type frame struct{ head, end string }
 
 var (
-	// Readline splits words at = and :, so the script splits the line itself.
+	// Readline splits words at = and :, so the script splits the line in its own way.
 	bashFrame = frame{
 		`_penstock() {
   local place="" offer="" flags="" kind="" word line
@@ -168,7 +169,7 @@ compdef _penstock penstock
 	}
 )
 
-// asking is the script text that calls the program to get names.
+// asking is the part of a script that calls the program to get names.
 const asking = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then
@@ -218,8 +219,8 @@ func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-// fishHead is the script text that determines the place of a command line and calls the program to
-// get names.
+// fishHead is the part of a script that determines the place of a command line and calls the
+// program to get names.
 const fishHead = `function __penstock_values
   set -l line (commandline -opc)
   command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null

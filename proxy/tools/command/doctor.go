@@ -63,8 +63,8 @@ func (d *Doctor) Run() error {
 	})
 }
 
-// resolve replaces arguments that are names of upstreams with the URLs of these upstreams. All
-// other arguments must be hosts. An argument that resembles a name is an error.
+// resolve replaces each argument that is the name of an upstream with the upstream's URL. All other
+// arguments must be hosts. An argument that resembles a name is an error.
 func (d *Doctor) resolve(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {

@@ -9,8 +9,7 @@ import (
 )
 
 // TestDoctorTakesNames checks that the doctor accepts the names of configured upstreams, and
-// suggests the name that a misspelled name resembles. An argument that may be a host is not
-// changed.
+// suggests a name for a misspelled one. An argument that may be a host must not change.
 func TestDoctorTakesNames(t *testing.T) {
 	all := []config.Upstream{{Name: "gpu-a", URL: "http://10.0.0.1:8000"}, {Name: "pods"}}
 	d := Doctor{Config: "edge.yaml", URLs: []string{"gpu-a", "http://gpu-b:8000", "localhost"}}

@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Explain describes an error code, a setting, an alert, or a word that the log or the status page
-// uses.
+// Explain describes an error code, a setting, an alert, or a word used in the log or on the status
+// page.
 type Explain struct {
 	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, an alert that the log or the status page names, such as PenstockFull, or a word of theirs: an event, an outcome, a cause or a state, such as upstream_lacks, idle_timeout or busy."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, remedy of an alert, or meaning of a word of the log."`
@@ -32,12 +32,12 @@ func (r *explained) members() map[string]string {
 }
 
 type explained struct {
-	name    string // without list markers
+	name    string // name without list markers
 	columns []string
 	cells   []string
 }
 
-// These are the columns of the reference tables after the name.
+// These are the columns of the reference tables, except for the name.
 var (
 	codeColumns    = []string{"status", "cause", "remedy"}
 	settingColumns = []string{"value", "default", "meaning"}
@@ -49,7 +49,7 @@ func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 
 func (r *explained) isWord() bool { return &r.columns[0] == &wordColumns[0] }
 
-// wordSections are the sections of the log's reference that explain words.
+// wordSections are the sections of the log reference that explain words.
 var wordSections = []string{"Events", "Outcomes", "Causes", "States", "Features"}
 
 func logWords() (rows []explained) {
@@ -63,7 +63,7 @@ func logWords() (rows []explained) {
 
 var alertNamed = regexp.MustCompile(`Penstock[A-Z]\w+`)
 
-// withAlerts adds the alerts that the rows mention, because the rows of alerts contain remedies.
+// withAlerts adds the alerts mentioned in the rows, because the rows of alerts contain remedies.
 func withAlerts(rows, all []explained) []explained {
 	var names []string
 	for i := range rows {
@@ -91,7 +91,8 @@ func references() []explained {
 	return all
 }
 
-// mostWhole is how many rows are printed in full. More rows are printed on one line each.
+// mostWhole is the maximum number of rows that are printed in full. If there are more, each row is
+// printed on one line.
 const mostWhole = 20
 
 // Run prints the rows about the word.
@@ -101,7 +102,8 @@ func (e *Explain) Run() error {
 	rows := withAlerts(named(all, word), all)
 	if !slices.ContainsFunc(rows, func(r explained) bool { return !r.isWord() }) {
 		for _, row := range about(all, strings.ToLower(word)) {
-			if !row.isWord() || rows == nil { // a word of the log, such as timeout, may also be part of a setting
+			// A word in the log, such as timeout, may also be part of a setting.
+			if !row.isWord() || rows == nil {
 				rows = append(rows, row)
 			}
 		}
@@ -149,7 +151,8 @@ func hintFor(all []explained, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// named returns the rows with this name, the rows below it, and the codes with this status.
+// named returns the rows with this name, the rows below that name, and the error codes with this
+// status.
 func named(all []explained, word string) (rows []explained) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
@@ -160,7 +163,7 @@ func named(all []explained, word string) (rows []explained) {
 	return rows
 }
 
-// In the Messages dialect 502 to 504 become 529.
+// statuses returns the statuses in a row. In the Messages dialect, 502 to 504 become 529.
 func statuses(row explained) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {

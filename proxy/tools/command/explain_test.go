@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestExplainKnowsTheWords checks that explain knows typical words from the tables of the log
-// reference, and every cause. Another test compares these tables with the sets in the code.
+// TestExplainKnowsTheWords checks that explain finds every cause, and typical words from the tables
+// in the log reference. Another test compares these tables with the sets in the code.
 func TestExplainKnowsTheWords(t *testing.T) {
 	words := []string{"upstream_lacks", "edge_failing", "upstream_suspect", "idle_timeout", "client_gone", "busy", "over limit"}
 	for _, c := range upstreams.Causes() {
@@ -27,8 +27,8 @@ func TestExplainKnowsTheWords(t *testing.T) {
 	}
 }
 
-// TestExplainSaysWhatToDo checks that the description of a word that mentions an alert includes the
-// remedy.
+// TestExplainSaysWhatToDo checks that if the description of a word mentions an alert, the output
+// includes the alert's remedy.
 func TestExplainSaysWhatToDo(t *testing.T) {
 	all := references()
 	rows := withAlerts(named(all, "upstream_down"), all)

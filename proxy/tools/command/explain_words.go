@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// meant maps common words, and terms that other proxies use, to our terms.
+// meant maps common words, and terms used by other proxies, to our terms.
 var meant = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
@@ -30,12 +30,12 @@ var meant = map[string][]string{
 	"spend":          {"pricing", "budget", "quota_exceeded"},
 	"timed_out":      {"timeout", "timeouts"},
 
-	"overloaded_error": {"529"}, // error types in the Messages dialect
+	"overloaded_error": {"529"}, // error type in the Messages dialect
 	"rate_limit_error": {"429"},
 }
 
-// about returns the rows that match a common word, in singular or plural. A setting matches if a
-// part of its path equals or contains the word. An error code matches if its cause or remedy
+// about returns the rows that match a common word in the singular or the plural. A setting matches
+// if a part of its path equals or contains the word. An error code matches if its cause or remedy
 // contains the word.
 func about(all []explained, word string) (rows []explained) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)

@@ -13,9 +13,9 @@ type engineKey struct {
 	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, if they need one; clients have another. Other users of the machine can see arguments, but not the variable."`
 }
 
-// named returns the engines at the URLs. A configuration refers to the engines' key by an
-// environment variable. If a flag contains the key, named therefore sets this variable for the
-// process.
+// named returns the engines at the given URLs. A configuration refers to the engines' key through
+// an environment variable. If the key was given in a flag, named therefore sets this variable for
+// the process.
 func (k engineKey) named(urls []string) (local.Engines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {

@@ -38,7 +38,7 @@ type keyStore struct {
 
 const storePatience = 10 * time.Second
 
-// open connects to the store. The caller must call done.
+// open connects to the store. The caller must call done at the end.
 func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(), err error) {
 	if k.Config == "" {
 		return nil, nil, nil, usageError("key: --store needs the --config that names the store")
@@ -54,8 +54,8 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// given is the value of a flag that may be omitted but not empty. An empty value may come from an
-// unset variable in a script, and would silently remove a limit.
+// given is the value of a flag that may be omitted but must not be empty. An empty value may come
+// from an unset variable in a script, and would remove a limit without notice.
 type given string
 
 func (g *given) UnmarshalText(text []byte) error {
@@ -77,7 +77,7 @@ type keyRights struct {
 	Concurrency given    `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
-// shorts copies the short flags into Limits. It refuses an empty value.
+// shorts copies the values of the short flags to Limits. It rejects empty values.
 func (k *keyRights) shorts() error {
 	for limit, value := range k.Limits {
 		if value == "" {
@@ -171,7 +171,7 @@ type keyNew struct {
 	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
-// Run prints a new key, unless its lines would be invalid in a configuration.
+// Run prints a new key, unless the lines for it would be invalid in a configuration.
 func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key goes into the store or into a file: choose --store or --append")
@@ -211,11 +211,11 @@ func (k *keyNew) Run() error {
 	return k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
 }
 
-// madeKey is a new key, or only its hash, as JSON.
+// madeKey is the JSON output for a new key, or for its hash only.
 type madeKey struct {
 	Key   string `json:"key,omitempty"`
 	Hash  string `json:"hash"`
-	Lines string `json:"lines,omitempty"` // YAML lines for keys in the configuration
+	Lines string `json:"lines,omitempty"` // YAML lines for the keys section of the configuration
 }
 
 func (k *keyNew) print(made madeKey, note string) error {
@@ -226,8 +226,8 @@ func (k *keyNew) print(made madeKey, note string) error {
 	return err
 }
 
-// appendKey adds the lines of a key to a file atomically, so that an edge that watches the file
-// never reads an incomplete file.
+// appendKey adds lines for a key to a file. It replaces the file atomically, so that an edge that
+// watches the file never reads an incomplete file.
 func appendKey(name, lines string) error {
 	mode := os.FileMode(0o600)
 	src, err := os.ReadFile(name)
@@ -259,11 +259,12 @@ func appendKey(name, lines string) error {
 	return os.Rename(next.Name(), name)
 }
 
-// warnOfKey prints the warnings of `penstock check` about a key, if the file is a configuration.
+// warnOfKey prints the warnings about a key that `penstock check` would print, if the file is a
+// configuration.
 func warnOfKey(name, id string) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
-		return // the file is a keys_file, or has problems
+		return // the file is a keys_file or has problems
 	}
 	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
 	at := "keys[" + strconv.Itoa(n) + "]."
@@ -351,7 +352,7 @@ func (k *keyList) print(all []keystore.Listed, source string) error {
 type listedKey struct {
 	admin.KeyView
 	Revoked bool   `json:"revoked,omitempty"`
-	Trouble string `json:"trouble,omitempty"` // why edges refuse the entry; "": they accept it
+	Trouble string `json:"trouble,omitempty"` // why edges reject the entry; empty if they accept it
 }
 
 func (k *keyList) ofFile() error {

@@ -36,10 +36,10 @@ or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains 
 lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 
-// Run serves until SIGTERM or SIGINT and then drains. A second signal cuts off the running calls.
+// Run serves until SIGTERM or SIGINT, and then drains. A second signal cancels the running calls.
 func (s *Serve) Run() error {
-	// The value may come from an unset variable in a script, so the edge must not start without a
-	// configuration.
+	// The value may come from an unset variable in a script, in which case the edge must not start
+	// without a configuration.
 	if s.Config != nil && *s.Config == "" {
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
@@ -81,7 +81,7 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile refuses flags for settings that belong in the configuration file, if a file is used.
+// forAFile rejects flags for settings that belong in the configuration file if such a file is used.
 func (s *Serve) forAFile() error {
 	if s.Config == nil {
 		return nil
@@ -106,9 +106,9 @@ func (s *Serve) forAFile() error {
 	return nil
 }
 
-// place returns the addresses of an edge without a configuration file. The configuration refers to
-// the admin token by an environment variable. If a flag contains the token, place therefore sets
-// this variable for the process.
+// place returns the addresses for an edge without a configuration file. The generated configuration
+// refers to the admin token through an environment variable. If the token was given in a flag,
+// place therefore sets this variable for the process.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

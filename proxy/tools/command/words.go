@@ -21,7 +21,7 @@ import (
 //   - 130 and 143: a second SIGINT or SIGTERM ended a drain early (proxy.InterruptedError).
 //   - 131 and 134: the process received SIGQUIT or SIGABRT.
 //
-// `bench` has additional exit codes (bench/exit).
+// `bench` has more exit codes (bench/exit).
 const (
 	exitFailed = 1
 	ExitUsage  = 2
@@ -37,9 +37,9 @@ func Report(w io.Writer, err error) int {
 	var problems config.Problems
 	var told interface{ Logged() bool }
 	switch text := err.Error(); {
-	// The error is already in the log.
+	// The error has already been logged.
 	case errors.As(err, &told) && told.Logged():
-	case errors.As(err, &problems): // each line starts with a position in a file, for editors
+	case errors.As(err, &problems): // each line starts with a position in a file, as editors expect
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":
 		for _, e := range joined(err) {
@@ -56,7 +56,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// Customary replaces the customary `help COMMAND…` and `--version` with our equivalents.
+// Customary replaces the common forms `help COMMAND…` and `--version` with ours.
 func Customary(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
@@ -67,8 +67,8 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. kong would treat it as an argument of serve,
-// and would not suggest a command.
+// Unknown rejects a first word that is not a command. kong would treat the word as an argument of
+// serve, and would not suggest a command.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -93,8 +93,8 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// slipOfSubcommand refuses a word that resembles a subcommand. kong would treat it as an argument
-// of the default subcommand.
+// slipOfSubcommand rejects a word that resembles a subcommand. kong would treat the word as an
+// argument of the default subcommand.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
@@ -121,7 +121,7 @@ var (
 	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
 )
 
-// PlainUsage rewrites kong's errors for users.
+// PlainUsage rewrites errors from kong for users.
 func PlainUsage(err error) error {
 	if err == nil {
 		return nil
@@ -149,7 +149,7 @@ func PlainUsage(err error) error {
 	return err
 }
 
-// flagsOfOthers maps flags of other model servers to advice for serve.
+// flagsOfOthers maps flags of other model servers to advice about serve.
 var flagsOfOthers = map[string]string{
 	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
@@ -178,7 +178,7 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut describes the missing part of a command line, using the command's help.
+// leftOut describes the missing part of a command line in the words of the command's help.
 func leftOut(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {
@@ -208,5 +208,5 @@ type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// ExitCode returns the code for wrong usage.
+// ExitCode returns the exit code for wrong usage.
 func (usageError) ExitCode() int { return ExitUsage }

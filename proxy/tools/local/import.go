@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Import converts the configuration of another program, writes the result, and prints notes about
+// Import converts another program's configuration, writes the result, and prints notes about
 // settings that have no counterpart. It does not overwrite an existing file.
 func Import(from string, to Toward) error {
 	if err := to.check(); err != nil {
@@ -49,7 +49,7 @@ func Import(from string, to Toward) error {
 }
 
 // readForeign reads a file, or standard input if *from is "-". For standard input, it changes *from
-// to a name for error messages.
+// to the name for error messages.
 func readForeign(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
@@ -64,7 +64,8 @@ func readForeign(from *string) ([]byte, error) {
 }
 
 // setForNow sets unset environment variables to a placeholder until end is called, so that a
-// configuration that refers to them can be read. It returns the names of these variables.
+// configuration that refers to them can be read. It returns the names of the variables that were
+// unset.
 func setForNow(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// initHead is the text of a new file before the engines and models.
+// initHead is the part of a new file before the engines and models.
 const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
@@ -33,19 +33,20 @@ seal: { keys: [%q] }
 # In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.
 `
 
-// Toward is the destination of a new configuration.
+// Toward describes where a new configuration is written.
 type Toward struct {
-	File  string // "-" means Out
-	Out   io.Writer
-	Notes io.Writer // for other messages, if the configuration is written to Out
+	File string // "-" means Out
+	Out  io.Writer
+	// Receives other messages if the configuration is written to Out.
+	Notes io.Writer
 }
 
-// Init writes a configuration for the engines that answer, with new seal keys, a new API key and a
-// new admin token. It prints the key and the token once, and lists the engines that do not answer.
-// It fails if no engine answers. It does not overwrite an existing file.
+// Init writes a configuration for the engines that respond, with new seal keys, a new API key and a
+// new admin token. It prints the key and the token once, and lists the engines that do not respond.
+// It fails if no engine responds. It does not overwrite an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
-	if err := to.check(); err != nil { // checked before engines are asked; see also write
+	if err := to.check(); err != nil { // checked before engines are queried; see also write
 		return err
 	}
 	engines, missing, err := named.find(ctx, plaintext.Writer(notes))
@@ -90,7 +91,7 @@ func (to Toward) notes() io.Writer {
 	return to.Out
 }
 
-// check returns an error if the file certainly cannot be created.
+// check returns an error if it is certain that the file cannot be created.
 func (to Toward) check() error {
 	if to.File == "-" {
 		return nil
@@ -135,6 +136,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
+// write creates a new file that only its owner can read.
 func write(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

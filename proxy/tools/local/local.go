@@ -1,7 +1,7 @@
-// Package local implements the start without a configuration file. It finds engines, makes a key,
-// and serves the engines or writes a configuration for them. engine.WriteConfig writes the
-// configuration, which is then parsed like a file. Apart from this, the edge starts with the same
-// code as if it had a file.
+// Package local implements starting without a configuration file. It finds engines, makes a key,
+// and either serves the engines or writes a configuration for them. engine.WriteConfig writes the
+// configuration, which is then parsed like a file. In all other respects, the edge starts as it
+// does with a file.
 package local
 
 import (
@@ -17,15 +17,15 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Engines are the engines that the user names. If URLs is empty, the usual ports of this machine
-// are searched.
+// Engines are the engines named by the user. If URLs is empty, the usual ports on this machine are
+// scanned.
 type Engines struct {
 	URLs   []string
-	APIKey string // key of all engines; written as ${ENGINE_API_KEY}
+	APIKey string // key for all engines; written as ${ENGINE_API_KEY}
 }
 
 // Serve serves engines until end starts the shutdown. If no engine is named or found, it serves the
-// engine at the URL that simulator returns. It prints a description of what it serves to out.
+// engine at the URL returned by simulator. It prints to out what it serves.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -70,7 +70,7 @@ func Serve(
 	})
 }
 
-// origin returns the first line of the log, which states why no configuration file is used and what
+// origin returns the first line in the log, which states why no configuration file is used and what
 // is served.
 func origin(f *config.File) string {
 	var engines []string
@@ -81,7 +81,7 @@ func origin(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveHead and serveKeys are the text of the configuration before the engines and models.
+// serveHead and serveKeys are the parts of the configuration before the engines and models.
 const serveHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q
@@ -105,15 +105,15 @@ func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// findAll is find, except that it returns an error if a named engine is missing.
+// findAll is find, but returns an error if a named engine is missing.
 func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.find(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// find detects the named engines. If no engines are named, it searches the usual ports of this
-// machine and prints to out which engines it omits. missing explains why named engines are omitted:
-// they do not answer, or have no model that a client could name.
+// find detects the named engines. If no engines are named, it scans the usual ports on this
+// machine, and prints to out which engines it omits. missing explains why named engines were
+// omitted: they do not respond, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -137,7 +137,7 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 	return engines, missing, nil
 }
 
-// usual searches the usual ports. It omits engines that have no model that a client could name.
+// usual scans the usual ports. It omits engines without a model that a client could name.
 func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {

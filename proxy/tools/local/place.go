@@ -13,19 +13,24 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Place contains the listen addresses and the keys for starting without a configuration file.
+// Place contains the listen addresses and the keys for a start without a configuration file.
 type Place struct {
-	Listen      string // HOST:PORT, :PORT or PORT; "": the usual port or, if it is in use, the next free one
-	AdminListen string // like Listen, for the admin listener
-	AdminToken  string // the configuration refers to it as ${PENSTOCK_ADMIN_TOKEN}
-	KeyFile     string // file with the clients' key, created if it is missing; "": make a key for this run
-	SharePort   bool
+	// HOST:PORT, :PORT or PORT. If empty, the usual port is used or, if that is in use, the next
+	// free one.
+	Listen      string
+	AdminListen string // same format as Listen, for the admin listener
+	// The configuration refers to this token as ${PENSTOCK_ADMIN_TOKEN}.
+	AdminToken string
+	// File with the key for clients, which is created if it is missing. If empty, a key is made for
+	// this run.
+	KeyFile   string
+	SharePort bool
 }
 
 const (
 	usualListen      = "127.0.0.1:4000"
 	usualAdmin       = "127.0.0.1:9090"
-	usualAdminBeside = "127.0.0.1:9091" // used if the API has the port of usualAdmin
+	usualAdminBeside = "127.0.0.1:9091" // used if the API uses the port of usualAdmin
 )
 
 func (p *Place) addresses() (public, admin string, err error) {
@@ -50,7 +55,7 @@ func (p *Place) addresses() (public, admin string, err error) {
 
 const leastToken = 16
 
-// address returns the listen address for a flag's value. A value that is only a port means
+// address returns the listen address for the value of a flag. A value that is just a port means
 // loopback.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
@@ -68,11 +73,11 @@ func address(flag, at string) (string, error) {
 
 type clientKey struct {
 	plain, hash string
-	file        string // file with the key; "": the key is for this run only
+	file        string // file that contains the key; empty if the key is for this run only
 	made        bool
 }
 
-// key reads the key from KeyFile. If that file does not exist, key creates it. If KeyFile is "",
+// key reads the key from KeyFile. If the file does not exist, key creates it. If KeyFile is empty,
 // key makes a key for this run.
 func (p *Place) key() (clientKey, error) {
 	k := clientKey{file: p.KeyFile, made: true}

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace checks the address formats that new users are likely to type.
+// TestPlace checks the address formats that new users probably type.
 func TestPlace(t *testing.T) {
 	for _, row := range []struct {
 		at            Place
@@ -41,8 +41,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestKeyFile checks that a missing file is created and can be read only by its owner, and that the
-// next start uses the same key without printing it.
+// TestKeyFile checks that a missing key file is created and is readable only by its owner. The next
+// start must use the same key without printing it.
 func TestKeyFile(t *testing.T) {
 	at := Place{KeyFile: filepath.Join(t.TempDir(), "it's the key")}
 	first, err := at.key()

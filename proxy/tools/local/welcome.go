@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// welcome returns the text that a start without a configuration file prints: the engines and
-// models, the base URLs, the key, and a command to try.
+// welcome returns the text printed at a start without a configuration file. It contains the engines
+// and models, the base URLs, the key, and a command to try.
 func welcome(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
@@ -33,7 +33,7 @@ func welcome(f *config.File, public, admin string, key clientKey) string {
 	return b.String()
 }
 
-// told describes the key. If the key was read from a file, it is not part of the text.
+// told describes the key. The text includes the key only if it was not read from a file.
 func (k *clientKey) told() string {
 	switch {
 	case k.file == "":
@@ -51,9 +51,9 @@ func (k *clientKey) header() string {
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// jsonForShells escapes s for a JSON string in single quotes on a command line. The engine has
-// chosen s, and shells differ in which characters they interpret inside quotes. Every character
-// that any shell may interpret is therefore escaped.
+// jsonForShells escapes s for a JSON string inside single quotes on a command line. s was chosen by
+// an engine, and shells differ in which characters they interpret inside quotes. jsonForShells
+// therefore escapes every character that any shell might interpret.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

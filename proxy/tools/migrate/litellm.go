@@ -14,14 +14,14 @@ import (
 	"penstock/config"
 )
 
-// provider describes the engine that the prefix of a LiteLLM model stands for.
+// provider describes the engine behind the prefix of a LiteLLM model.
 type provider struct {
-	engine string // our profile; "": the edge detects the engine
+	engine string // our profile; if empty, the edge detects the engine
 	base   string
 	key    string // default environment variable for the key
 }
 
-// providers contains the providers that serve OpenAI's API below /v1. Other providers cannot be
+// providers lists the providers that serve OpenAI's API below /v1. Other providers cannot be
 // upstreams.
 var providers = map[string]provider{
 	"openai":                 {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
@@ -50,7 +50,7 @@ var providers = map[string]provider{
 	"infinity":      {},
 }
 
-// differences maps settings of LiteLLM to the reasons why Penstock does not have them.
+// differences maps LiteLLM settings to the reasons why Penstock does not have them.
 var differences = map[string]string{
 	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
@@ -131,7 +131,6 @@ func (p *plan) liteLLM(file *section) {
 	}
 }
 
-// most is the maximum concurrency of an upstream.
 const most = 1e6
 
 func (p *plan) liteModel(entry *section) {
@@ -175,7 +174,7 @@ func (p *plan) liteModel(entry *section) {
 	}
 }
 
-// liteEngine returns the upstream of a model and the engine's name for the model. If the engine
+// liteEngine returns the upstream for a model, and the model's name at the engine. If the engine
 // cannot be an upstream, the upstream is nil.
 func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
@@ -241,8 +240,7 @@ func (p *plan) engineKey(text string) string {
 	return literal(text)
 }
 
-// address converts the base URL of an upstream to our format, and derives the name of the upstream
-// from it.
+// address converts an upstream's base URL to our format, and derives the upstream's name from it.
 func (p *plan) address(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
 		u.url, u.name = p.variable(name), slug(strings.ToLower(name))
@@ -325,7 +323,8 @@ func guessKind(name string) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// number converts LiteLLM's order to tiers. Each upstream of a model can be in only one tier.
+// number converts LiteLLM's order values to tiers. Each upstream of a model can be in only one
+// tier.
 func (m *model) number() {
 	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
 	var orders []float64

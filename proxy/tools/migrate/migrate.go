@@ -11,13 +11,14 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Conversion is the result of converting the configuration of another program.
+// Conversion is the result of converting another program's configuration.
 type Conversion struct {
-	Program   string // name of the other program
-	Text      []byte
-	NewKey    string   // new key in plain text, if the other file contains no key that could be hashed
-	Notes     []string // settings that have no counterpart or must be checked
-	Variables []string // environment variables to which Text refers
+	Program string
+	Text    []byte
+	// New key in plain text, if the other file contains no key that could be hashed.
+	NewKey    string
+	Notes     []string // settings that have no counterpart or should be checked
+	Variables []string // environment variables that Text refers to
 }
 
 // Convert converts a configuration of LiteLLM's proxy.

@@ -12,8 +12,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestConvert converts the files in testdata to the configurations beside them. Each configuration
-// must pass the check, and must not contain a secret from the environment or a client key.
+// TestConvert converts the files in testdata and compares the results with the expected
+// configurations. Each result must pass the check, and must contain neither a client key nor a
+// secret from the environment.
 func TestConvert(t *testing.T) {
 	golden.Archives(t, "testdata", func(t *testing.T, a *golden.Archive) {
 		env := map[string]string{}
@@ -56,7 +57,7 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-// TestKeysWork checks that the keys in the other file are valid with the converted configuration.
+// TestKeysWork checks that keys from the other file are valid with the converted configuration.
 func TestKeysWork(t *testing.T) {
 	const key = "sk-one-0123456789abcdefghij"
 	models := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1'}}]\n"
@@ -72,7 +73,7 @@ func TestKeysWork(t *testing.T) {
 }
 
 // TestNotConverted checks that a file that is not LiteLLM's is recognized, and that the error does
-// not quote its content.
+// not quote the file.
 func TestNotConverted(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "not a configuration of LiteLLM"},
@@ -91,8 +92,7 @@ func TestNotConverted(t *testing.T) {
 	}
 }
 
-// TestKeyNamesNoFile checks that a key that looks like a file: reference is not treated as a
-// reference.
+// TestKeyNamesNoFile checks that a key that looks like a file: reference is not treated as one.
 func TestKeyNamesNoFile(t *testing.T) {
 	src := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]"
 	made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })

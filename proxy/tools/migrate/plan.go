@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Environment looks up a variable, like os.LookupEnv.
+// Environment looks up a variable as os.LookupEnv does.
 type Environment func(name string) (value string, set bool)
 
 type plan struct {
@@ -30,20 +30,20 @@ type plan struct {
 	variables []string
 }
 
-// timeouts contains timeouts in seconds; 0: not set.
+// timeouts contains timeouts in seconds. 0 means that a timeout is not set.
 type timeouts struct{ connect, firstEvent, answer float64 }
 
 type key struct{ id, hash string }
 
 type upstream struct {
-	name        string // nameUpstreams may change it
+	name        string // may be changed by nameUpstreams
 	url         string
 	engine      string
 	apiKey      string // in the format of our file
 	concurrency int
 	weight      float64
 	external    bool
-	command     []string // command that starts the engine, for a comment
+	command     []string // command that starts the engine, written as a comment
 }
 
 type model struct {
@@ -60,7 +60,7 @@ type model struct {
 	output      int
 	tpm         int
 	vision      bool
-	pricing     [3]string // prices of a million tokens: input, output, cached input
+	pricing     [3]string // prices per million tokens: input, output, cached input
 }
 
 type deployment struct {
@@ -79,7 +79,7 @@ func (p *plan) note(format string, args ...any) {
 
 var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variable returns a reference to an environment variable, or "" if the name is invalid.
+// variable returns a reference to an environment variable. If the name is invalid, it returns "".
 func (p *plan) variable(name string) string {
 	if !variableName.MatchString(name) {
 		p.note("a reference to the environment does not name a variable")
@@ -92,7 +92,7 @@ func (p *plan) variable(name string) string {
 }
 
 // clientKey adds the hash of a client key. where is the setting that contains the key. variable is
-// the environment variable that contains the key, or "" if plain is the key.
+// the environment variable that contains the key. If it is empty, plain is the key.
 func (p *plan) clientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
@@ -109,13 +109,14 @@ func (p *plan) clientKey(where, id, plain, variable string) {
 	}
 }
 
-// upstream returns the upstream with the URL and key of u, and adds it if necessary.
+// upstream returns the upstream that has the URL and key of u. If there is none, it adds one.
 func (p *plan) upstream(u upstream) *upstream {
 	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
-	if strings.HasPrefix(u.apiKey, "file:") { // this is plain text, because the other program does not have file: references
+	// This is plain text, because the other program has no file: references.
+	if strings.HasPrefix(u.apiKey, "file:") {
 		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)
 		u.apiKey = ""

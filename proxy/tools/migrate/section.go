@@ -8,9 +8,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping in the other file. The reader takes the settings that it understands.
+// section is a mapping in the other file. The reader takes the settings that it understands out of
+// the section.
 type section struct {
-	path  string // "" for the whole file
+	path  string // empty for the entire file
 	items yaml.MapSlice
 	taken map[string]bool
 }
@@ -30,7 +31,7 @@ func (s *section) take(key string) any {
 	return nil
 }
 
-// text takes a setting and returns its scalar value, or "" if it is missing.
+// text takes a setting and returns its scalar value. If the setting is missing, it returns "".
 func (s *section) text(key string) string { return scalar(s.take(key)) }
 
 func scalar(v any) string {
@@ -44,7 +45,8 @@ func scalar(v any) string {
 	}
 }
 
-// number takes a setting and returns its value if it is a positive number, otherwise 0.
+// number takes a setting and returns its value. If the value is not a positive number, it returns
+// 0.
 func (s *section) number(key string) float64 {
 	n, err := strconv.ParseFloat(s.text(key), 64)
 	if err != nil || !(n > 0) || n > 1e12 {
@@ -53,7 +55,8 @@ func (s *section) number(key string) float64 {
 	return n
 }
 
-// integer takes a setting and returns its value if it is a positive integer, otherwise 0.
+// integer takes a setting and returns its value. If the value is not a positive integer, it returns
+// 0.
 func (s *section) integer(key string) int { return int(s.number(key)) }
 
 func (s *section) under(key string) *section { return newSection(join(s.path, key), s.take(key)) }

@@ -47,7 +47,7 @@ func (p *plan) text() []byte {
 }
 
 // writeKeys writes the client keys. If there are external upstreams, each key gets the consent to
-// use them, because the other program implies this consent for all keys.
+// use them, because the other program implies this consent.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
@@ -155,7 +155,7 @@ func writeList(b *bytes.Buffer, name string, values []string) {
 	fmt.Fprintf(b, "    %s: [%s]\n", name, strings.Join(quoted, ", "))
 }
 
-// String returns the timeouts as a YAML mapping, or "" if none is set.
+// String returns the timeouts as a YAML mapping. If none is set, it returns "".
 func (t timeouts) String() string {
 	var parts []string
 	for _, c := range []struct {
@@ -174,5 +174,5 @@ func (t timeouts) String() string {
 
 func quote(s string) string { return strconv.Quote(literal(s)) }
 
-// literal escapes ${, so that it is not read as a variable reference.
+// literal escapes ${ in s, so that it is not read as a reference to a variable.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
