@@ -11,21 +11,21 @@ import (
 )
 
 // alarms logs the first sentence of the status page when the sentence changes. The zero value is
-// ready for use. An alarms is not safe for concurrent use.
+// ready for use. It is not safe for concurrent use.
 type alarms struct {
-	said string // the subject of the last log line, or "" if the edge is healthy
+	said string // the subject of the last log line; "" if the edge is healthy
 	at   time.Time
-	// failed is when the level was last "failing". A less severe level is logged only after
+	// failed is when the level was last LevelFailing. A less severe level is logged only after
 	// failingLeast, because the level fluctuates near the threshold.
 	failed time.Time
-	// out is when the level was last out, and about is what it was about. A model whose engine is back
-	// fails by the numbers of the last minute, which is no news.
+	// out is when the level was last LevelOut, and about is what that verdict was about. After a
+	// model's engine has recovered, the last minute's numbers still show the model as failing,
+	// which is not logged again.
 	out   time.Time
 	about []string
 	keys  map[keyLimit]told
 
-	// refused has the time of the last log line about each refused feature, by upstream and
-	// feature.
+	// refused maps an upstream and a refused feature to the time of the last log line about them.
 	refused map[keyLimit]time.Time
 }
 
@@ -39,10 +39,11 @@ type keyLimit struct{ key, limit string }
 const (
 	// alarmLeast is the minimum time between two log lines, because a problem near a threshold
 	// fluctuates.
-	alarmLeast   = 10 * time.Second
+	alarmLeast = 10 * time.Second
+	// failingLeast is how long the level must have been lower before a line says so.
 	failingLeast = time.Minute
-	// keySecond is how long after the first line a key that is still over a limit is logged again.
-	// keyAgain is the interval of all later lines.
+	// keySecond is the time after which a key that is still over a limit is logged a second time.
+	// keyAgain is the interval between later lines.
 	keySecond = time.Minute
 	keyAgain  = 5 * time.Minute
 	// alarmKeys is the maximum number of log lines about keys in one check.
@@ -55,7 +56,7 @@ func (a *alarms) look(s *status.Status, log *zap.Logger) {
 	a.refusals(s, log)
 }
 
-// edge logs changes of the verdict, but not changes of the numbers in it.
+// edge logs a changed verdict, unless only the numbers in it have changed.
 func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	v, subject, alerts := &s.Verdict, "", s.Runbooks()
 	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {
@@ -92,7 +93,7 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", s.Remedies()))
 }
 
-// within reports whether one list has no name that the other lacks.
+// within reports whether all contains every name in names.
 func within(names, all []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(all, name) })
 }
@@ -131,7 +132,7 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// withinLimits logs the key limits that have a line and refuse no calls any more.
+// withinLimits logs the limits that have been logged as exceeded and no longer refuse calls.
 func (a *alarms) withinLimits(s *status.Status, log *zap.Logger) {
 	for of := range a.keys {
 		refuses := slices.ContainsFunc(s.Refusals, func(r status.Reason) bool {
@@ -145,8 +146,8 @@ func (a *alarms) withinLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// refusals logs the features that one upstream refuses and the other upstreams of its model do not,
-// and those that the only upstream of a model refuses.
+// refusals logs features that an upstream refuses but the model's other upstreams accept, and
+// features that a model's only upstream refuses.
 func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
 	for of, at := range a.refused {
 		if s.Now.Sub(at) >= keyAgain {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestAlarms checks that the log has one line for each change of the edge's state, and one line for
-// each key limit that refuses calls. Changed numbers and states that last only a few seconds must
+// each key limit that refuses calls. Changed numbers, and states that last only a few seconds, must
 // not be logged.
 func TestAlarms(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
@@ -68,7 +68,7 @@ func TestAlarms(t *testing.T) {
 	if all := look(30*time.Second, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("again: %v", all)
 	}
-	over.Minute = 40 // the count after a whole minute
+	over.Minute = 40 // the count after a full minute
 	want(look(30*time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"refused":40`)
 	if all := look(4*time.Minute, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("a third time: %v", all)
@@ -91,8 +91,8 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// TestAlarms_Refusals checks that the log names, once in five minutes, an engine that refuses a
-// feature that the model's other engines accept.
+// TestAlarms_Refusals checks that an engine that refuses a feature accepted by the model's other
+// engines is logged once every five minutes.
 func TestAlarms_Refusals(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

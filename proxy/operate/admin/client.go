@@ -23,6 +23,8 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// readyTimeout is how long RequestReady waits for the answer. It is short, because the answer costs
+// the edge no work.
 const readyTimeout = 2 * time.Second
 
 // RequestReady asks an edge whether it accepts new requests. If it does not, the error contains the
@@ -93,8 +95,8 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 }
 
 // ask sends one request to an edge's admin listener, and returns the body of a 200 or 422. If more
-// than one process listens on the port, note names the process that answered. The error says what
-// the operator should correct.
+// than one process listens on the port, note names the process that responded. The error tells the
+// operator what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge
@@ -162,8 +164,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere returns the error for an address without admin pages. The address belongs to the public
-// API, or contains a path.
+// elsewhere returns the error for an address that has no admin pages, because it belongs to the
+// public API or contains a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {

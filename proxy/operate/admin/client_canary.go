@@ -24,7 +24,7 @@ type CanaryOptions struct {
 	Edge  Edge
 	Model string
 	JSON  bool
-	For   time.Duration // compare only calls that end within this time from now; 0: all calls since the edge started
+	For   time.Duration // compare calls that end within this time from now; 0: all calls since the start
 }
 
 // The exit codes of RequestCanary, in addition to the code for failures.

@@ -12,7 +12,7 @@ import (
 type Edge struct {
 	Admin  string // base URL or address of the admin listener; an address without a scheme means http
 	Token  string // admin token, or empty if the edge requires none
-	CACert string // file with CA certificates for the listener; empty: use the system's CAs
+	CACert string // file with CA certificates for the listener; if empty, the system's CAs
 }
 
 // trusted returns the TLS settings that verify the edge, or nil for the system's settings.

@@ -19,7 +19,8 @@ type KeyRequest struct {
 	JSON bool // print the edge's response unchanged
 }
 
-// Create makes the edge create a key. members has the members of an entry in the configuration.
+// Create makes the edge create a key. members contains the members of a key's entry in the
+// configuration.
 func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys", members, out)
 }
@@ -35,8 +36,8 @@ func (r *KeyRequest) Revoke(id string, out io.Writer) error {
 	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
-// List writes the edge's keys to out, one per line. The indented lines below a key are warnings for
-// the key's owner.
+// List writes the edge's keys to out, one per line. Indented lines below a key are warnings for its
+// owner.
 func (r *KeyRequest) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
 	if err != nil {

@@ -11,7 +11,7 @@ type Names struct{ Upstreams, Models []string }
 
 const wholeState = "/status?limit=1000000"
 
-// AskNames requests the Names of a running edge. It waits at most patience.
+// AskNames requests the Names of a running edge, and waits at most patience for the response.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
 	answer, err := edge.get(wholeState, patience)
 	if err != nil {

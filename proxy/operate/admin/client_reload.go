@@ -18,8 +18,8 @@ import (
 // reloadTimeout is long because the edge reads its files and probes new upstreams.
 const reloadTimeout = 30 * time.Second
 
-// RequestReload makes an edge reload according to q, and writes the changes to w. If no
-// configuration was applied, the error lists every problem in the files. If asJSON is true,
+// RequestReload makes an edge reload according to q, and writes the changes to w. If the edge
+// applied no configuration, the error lists every problem in the files. If asJSON is true,
 // RequestReload writes the edge's response instead of text.
 func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)

@@ -20,7 +20,7 @@ type TopOptions struct {
 	Out          io.Writer
 	JSON         bool // write the edge's JSON response once
 	Width        int
-	In, Terminal *os.File // if set, Top shows the state until the user quits
+	In, Terminal *os.File // if set, Top shows the state in this terminal until the user quits
 	Interval     time.Duration
 	Colour       bool
 }

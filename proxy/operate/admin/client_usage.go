@@ -22,7 +22,7 @@ type UsageOptions struct {
 	Fleet  bool
 	ByUser bool
 	JSON   bool
-	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means all usage.
+	// Period is a day (2026-01-31) or a month (2026-01) in UTC. If empty, all usage is shown.
 	Period string
 }
 

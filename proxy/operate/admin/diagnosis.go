@@ -27,8 +27,8 @@ func factsOf(o *Options) processFacts {
 	}
 }
 
-// profile serves the output of write. This output contains only functions and line numbers of the
-// process.
+// profile serves the output of write. The output contains only the process's function names and
+// line numbers.
 func profile(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		commonHeaders(ctx)

@@ -4,24 +4,24 @@
 // # The listener
 //
 // The admin listener is separate from the public listener, so that its paths cannot be reached from
-// outside. The files:
+// outside. These are the files:
 //
-//   - routes.go has the route table and the checks of every request.
-//   - token.go has the admin tokens, their roles, and the limit on guesses.
-//   - handlers.go has the handlers.
-//   - page.go has the page and its events.
+//   - routes.go contains the route table, and the checks for every request.
+//   - token.go contains the admin tokens, their roles, and the limit on guesses.
+//   - handlers.go contains the handlers.
+//   - page.go contains the page and its events.
 //   - state.go collects the state that package status renders.
 //   - diagnosis.go describes the process itself, for a bug report.
 //
 // If the listener has a certificate (Port), it uses TLS. Health checks and scrapers must then use
 // https.
 //
-// Web pages must not reach the listener. Requests from other origins are refused
+// Pages of other web sites must not reach the listener. Requests from other origins are rejected
 // (browser.LocalRequest), and upstreams can be drained only if an admin token is set.
 //
 // # The commands
 //
 // A command sends one request to an Edge (client_edge.go) over a new connection and exits
-// (client.go). It verifies the edge's certificate. The server at the address may not be an edge, so
-// package plaintext removes control characters from every response.
+// (client.go). It verifies the edge's certificate. Package plaintext removes control characters
+// from every response, because the server at the address may not be an edge.
 package admin

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// forged contains what a terminal would interpret as commands: ESC, the single character for ESC [,
-// a carriage return, and a mark that reverses the direction of text.
+// forged contains characters that a terminal would interpret as commands: ESC, the single character
+// for ESC [, a carriage return, and a mark that reverses the text direction.
 const forged = "a\x1b[2J\u009b31m\r\u202eb"
 
 func forge(v reflect.Value, depth int) {
@@ -58,8 +58,7 @@ func forge(v reflect.Value, depth int) {
 	}
 }
 
-// TestForgedEdge checks that a server that poses as an edge cannot control the terminal of its
-// caller.
+// TestForgedEdge checks that a server that poses as an edge cannot control the caller's terminal.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)

@@ -53,9 +53,8 @@ const longestCalled = 4096
 // reload reloads the configuration. It responds with the changes or the problems. These parameters
 // are supported:
 //   - force=true applies even a configuration that leaves a model without a slot.
-//   - dry_run=true only checks the configuration. If the request has a body, it checks the
-//     configuration in the body.
-//   - called= is the name of that configuration in messages.
+//   - dry_run=true only checks the configuration. If the request has a body, it checks the configuration in the body.
+//   - called= is the name of the body's configuration in messages.
 //   - back=true applies the configuration before the current one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
@@ -212,8 +211,7 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 }
 
 // mode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
-// token is required, because a client that can merely reach the port must not be able to remove
-// capacity.
+// token is required, because access to the port alone must not let a client remove capacity.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -306,10 +304,11 @@ type ModeChange struct {
 
 // ModeRequest requests a mode for an upstream or a group.
 type ModeRequest struct {
-	Upstream string `json:"upstream"` // a name, gpu-* for all names with that prefix, or tag:h100
+	Upstream string `json:"upstream"` // a name, gpu-* for a prefix, or tag:h100 for a tag
 	Mode     string `json:"mode"`
 	Who      string `json:"who,omitempty"` // the operator's name; all edges of a fleet show it
-	// KeepLast refuses the change with 409 if it would leave a model without an engine.
+	// If KeepLast is true, the edge rejects the change with a 409 if the change would leave a model
+	// without an engine.
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 

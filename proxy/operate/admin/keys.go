@@ -245,7 +245,8 @@ func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// The default and the maximum overlap: how long the old secrets stay valid after a rotation.
+// The default and the maximum overlap. The overlap is how long the old secrets stay valid after a
+// rotation.
 const (
 	usualOverlap   = 24 * time.Hour
 	longestOverlap = 366 * 24 * time.Hour
@@ -287,8 +288,8 @@ type conflict struct{ message string }
 
 func (c *conflict) Error() string { return c.message }
 
-// changeKey changes a key that was created at run time. An admin token is required, because a
-// client that can merely reach the port must not be able to create keys.
+// changeKey changes a key that was created at run time. An admin token is required, because access
+// to the port alone must not let a client create keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""

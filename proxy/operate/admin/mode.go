@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// orphaned returns the ids of the models that would have no engine that accepts calls if the
-// upstreams in leaving were removed. It includes models that have a fallback.
+// orphaned returns the ids of the models that would be left without an engine accepting calls if
+// the upstreams in leaving were removed. It includes models that have a fallback.
 func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false

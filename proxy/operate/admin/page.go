@@ -36,7 +36,7 @@ func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, state)
 }
 
-// partOf reads the parameters limit and offset. If a value is not a valid number, partOf refuses
+// partOf reads the limit and offset parameters. If a value is not a valid number, partOf rejects
 // the request and returns false.
 func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	p = status.Part{Limit: status.PartDefault}
@@ -58,7 +58,7 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 }
 
 // callPage serves the page about a call. If the call is unknown, the page suggests a command that
-// searches the log. If the id is malformed, there is no page, because a link must not be able to
+// searches the log. If the id is malformed, no page is served, because a link must not be able to
 // put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
@@ -109,7 +109,7 @@ const (
 // statusEvents streams updates to an open page. It sends changes every second.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
-		site == "same-site" { // refuse even a navigation, because the response never ends
+		site == "same-site" { // reject even a navigation, because the response never ends
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Only the status page keeps itself up to date by this."))
 		return
@@ -158,7 +158,7 @@ func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.
 	// The buffered writer reports write errors in Flush.
 	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ")
 	data := json.NewEncoder(w)
-	data.SetEscapeHTML(false) // a script parses this JSON, not HTML; it is mostly markup, which escaping would bloat
+	data.SetEscapeHTML(false) // escaping would bloat the markup in this JSON, which a script parses
 	err = data.Encode(struct {
 		At       string                    `json:"at"`
 		Sections map[string]status.Renewal `json:"sections"`

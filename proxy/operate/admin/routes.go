@@ -156,7 +156,8 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	})
 }
 
-// Texts in responses for unknown paths. A command recognizes the admin listener by ownPages.
+// These texts are the responses for unknown paths. A command recognizes the admin listener by
+// ownPages.
 const (
 	nothingHere = "There is nothing at this path."
 	ownPages    = "The admin listener has"

@@ -28,7 +28,7 @@ type Options struct {
 	Listener Port
 	Log      *zap.Logger
 	Guard    *guard.Guard
-	Metrics  *metrics.Set // for the counters of refused tokens
+	Metrics  *metrics.Set // for the counters of rejected tokens
 	Started  time.Time
 	Name     string
 
@@ -47,7 +47,7 @@ type Options struct {
 	Certificate func() *status.Certificate // the public listener's certificate; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string // what the edge is waiting for while it starts, or ""
+	Starting    func() string // what a starting edge is waiting for, or ""
 	Connections func() int64
 	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer

@@ -25,14 +25,14 @@ const (
 // edge that replaces an old one starts in less time.
 const takeOver = time.Minute
 
-// portWatch detects other processes that listen on the admin port (--share-port). A reload or a
-// drain then reaches only one of the processes. It is safe for concurrent use.
+// portWatch detects other processes that listen on the admin port (--share-port). In this case, a
+// reload or a drain reaches only one of the processes. It is safe for concurrent use.
 type portWatch struct {
 	count func() int // counts other listeners on the port; nil if the port is not shared
 	log   *zap.Logger
 	mu    sync.Mutex
 	since time.Time // when other listeners appeared; zero if there are none
-	said  bool      // the log has reported that they stay
+	said  bool      // the log has reported that the listeners stay
 }
 
 func newPortWatch(o *Options) *portWatch {
@@ -43,8 +43,8 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// look counts other processes on the port. It reports whether they have been there for longer than
-// takeOver, and logs changes.
+// look counts the other processes on the port, and logs changes. stay is true if the other
+// processes have been listening for longer than takeOver.
 func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	if w.count == nil {
 		return 0, false

@@ -18,9 +18,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Look judges the current state for the log and the watch, even if no page is open. The caller
-// should call it about every second, but not concurrently. Look omits the lists that only pages
-// show. With thousands of calls or keys, these lists would cause most of the edge's allocations.
+// Look judges the current state for the log and the watch, even if no page is open. It should be
+// called about every second, but not concurrently. Look omits the lists that only pages show. If
+// there are thousands of calls or keys, these lists would cause most of the edge's allocations.
 func (s *Server) Look() {
 	now := time.Now()
 	in := status.Input{Now: now, KeysOver: func(ids map[string]bool) []status.Key {

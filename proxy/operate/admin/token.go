@@ -42,8 +42,8 @@ type caller struct {
 // mainToken is the name for admin.token, which has no name in the configuration.
 const mainToken = "admin.token"
 
-// callerOf returns the caller with the given token. Its duration reveals nothing about the
-// characters of a token.
+// callerOf returns the caller with the given token. The time that callerOf takes reveals nothing
+// about the characters of a token.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -65,9 +65,9 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 // check returns the caller whose token is in the request, or an error. The token may be a bearer
 // token or, from a browser, the password of Basic authentication.
 //
-// After too many wrong tokens, check blocks the client's address for a while. A blocked address may
-// still use a correct token unless the token is short, because only this limit protects a short
-// token from guessing.
+// If too many tokens from an address are wrong, check blocks the address for a while. A blocked
+// address may still use a correct token, unless the token is short: only this limit protects a
+// short token from guessing.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil
@@ -77,7 +77,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	given := credential(authorization)
 	c, right := callerOf(given, a)
 	if right && len(given) >= config.LeastAdminToken {
-		return c, nil // other programs at this address that send wrong tokens do not block this token
+		return c, nil // wrong tokens from other programs at this address do not block this token
 	}
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
@@ -96,7 +96,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
-// noteWrong counts a wrong token. If an address has used up its attempts, noteWrong logs this, at
+// noteWrong counts a wrong token. If an address has exhausted its attempts, noteWrong logs this, at
 // most once a minute.
 func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
 	g.wrong.Inc()

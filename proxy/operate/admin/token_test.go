@@ -14,7 +14,7 @@ import (
 )
 
 // TestTokenBrake checks that wrong tokens block the client's address, and that the correct token
-// from this address is refused only if it is short.
+// from this address is rejected only if it is short.
 func TestTokenBrake(t *testing.T) {
 	for _, row := range []struct {
 		name, token string

@@ -19,8 +19,8 @@ const (
 // Enough is the minimum number of values that each side must have before a measure is judged.
 const Enough = 50
 
-// The required certainty of a verdict, in standard deviations. The intervals that are shown have 95
-// % confidence.
+// The required certainty of a verdict, in standard deviations. The displayed intervals have 95 %
+// confidence.
 const (
 	sureWorse    = 3.29 // 1 in 2,000 on one side
 	sureNotWorse = 1.96
@@ -54,11 +54,11 @@ type Row struct {
 	Rest    *float64 `json:"rest"`
 	Arm     *float64 `json:"arm"`
 	Change  *float64 `json:"change"`
-	Low     *float64 `json:"low"` // confidence interval of the change (95 %)
+	Low     *float64 `json:"low"` // 95 % confidence interval of the change
 	High    *float64 `json:"high"`
 	Verdict Verdict  `json:"verdict,omitempty"` // empty if the measure is not judged
 
-	none bool // neither side has a value; a model without streams, for example, has no TTFT
+	none bool // neither side has a value (a model without streams has no TTFT)
 }
 
 // Compare compares an arm with the rest of its model.
@@ -84,8 +84,8 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	return c
 }
 
-// verdict combines the rows. A single worse row makes the verdict Worse. The verdict is NotWorse
-// only if at least one row about speed was judged.
+// verdict combines the rows. A single row with the verdict Worse makes the verdict Worse. The
+// verdict is NotWorse only if at least one row about speed was judged.
 func (c *Comparison) verdict() Verdict {
 	all, timed := NotWorse, false
 	for i := range c.Rows {
@@ -145,8 +145,9 @@ func (r *Row) show(rest, arm float64, change interval) {
 	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.at, &change.low, &change.high
 }
 
-// judge sets the verdict of a row. It is Worse if the arm is certainly worse by more than little,
-// and NotWorse if the arm is certainly worse by less than tolerable. Otherwise it is Unknown.
+// judge sets the verdict of a row. The verdict is Worse if the arm is certainly worse by more than
+// little. It is NotWorse if any deterioration is certainly less than tolerable. Otherwise it is
+// Unknown.
 func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// side returns an edge's counts for n simulated calls with a TTFT of about ttft.
+// side returns the counts of an arm after n simulated calls with a TTFT of about ttft.
 func side(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
 	a := &observe.Arm{Calls: uint64(n)}
 	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}
@@ -38,8 +38,8 @@ func verdicts(seeds, rest, arm int, ttft, speed, failed float64) map[Verdict]int
 	return got
 }
 
-// TestEqualArms checks that at most one of a thousand comparisons of equal arms results in "worse".
-// With enough calls, most comparisons result in "not worse".
+// TestEqualArms checks that at most one in a thousand comparisons of equal arms yields "worse". If
+// there are enough calls, most comparisons must yield "not worse".
 func TestEqualArms(t *testing.T) {
 	for _, n := range []int{60, 300} {
 		got := verdicts(1000, 5*n, n, 0.2, 50, 0.01)
@@ -73,7 +73,7 @@ func TestWorseArms(t *testing.T) {
 	}
 }
 
-// TestIntervals checks that the intervals contain the true value as often as their confidence
+// TestIntervals checks that the intervals contain the true value as often as their confidence level
 // requires.
 func TestIntervals(t *testing.T) {
 	const seeds = 500
@@ -91,7 +91,7 @@ func TestIntervals(t *testing.T) {
 }
 
 // TestWithoutStreams checks that a model without streams is judged by the measures that do not need
-// streams. If there is no measure of speed, the verdict must be "not yet known"..
+// streams. If there is no measure of speed, the verdict must be "not yet known".
 func TestWithoutStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	rest, arm := side(rng, 40_000, 0.2, 50, 0), side(rng, 20_000, 0.2, 50, 0)

@@ -1,6 +1,6 @@
 package openapi
 
-import _ "embed" // for the two embedded files
+import _ "embed" // embeds the two files
 
 var (
 	//go:embed openapi.yaml

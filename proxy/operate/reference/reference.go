@@ -2,15 +2,15 @@
 // proxy/e2e/documents writes them.
 package reference
 
-import _ "embed" // for the embedded pages
+import _ "embed" // embeds the pages
 
 // Errors is the table of error codes with their causes and remedies, as Markdown.
 //
 //go:embed errors.md
 var Errors string
 
-// Log explains the lines of the log and the words that they share with the status page, as
-// Markdown. The sections Events, Outcomes, Causes, States and Features each have a table of words and
+// Log explains, in Markdown, the log lines and the terms that the log shares with the status page.
+// The sections Events, Outcomes, Causes, States and Features each contain a table of terms and
 // meanings.
 //
 //go:embed log.md

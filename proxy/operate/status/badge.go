@@ -3,22 +3,22 @@ package status
 import "strconv"
 
 // Badge shows an upstream's state as a word from a closed set. If more than one state applies, the
-// badge shows the first of these:
-//   - draining, maintenance and retiring, which an operator has set
-//   - down, stalled and pending: the upstream accepts no calls
-//   - breaker open and half-open; half-open counts as up if the last failure was more than five
+// badge shows the first that applies:
+//   - draining, maintenance or retiring: set by an operator
+//   - down, stalled or pending: the upstream accepts no calls
+//   - breaker open or half-open; half-open counts as up if the last failure was more than five
 //     minutes ago and there have been no calls since
 //   - failing: in the last minute, more attempts failed than Bounds allows
-//   - suspect: a call could not reach the upstream, or the busy upstream has been silent for too
-//     long
+//   - suspect: a call could not reach the upstream, or the upstream is busy and has been silent for
+//     too long
 //   - incomplete: the upstream refuses a feature that other upstreams accept, or lacks a model
 //   - busy
 //   - up
 type Badge struct {
 	Word  string
-	Class string // down, warn, hold or up; sets the colour, which repeats the meaning of Sign
+	Class string // down, warn, hold or up; sets the colour, which only repeats the meaning of Sign
 	Sign  string
-	Lasts bool // Upstream.Since is how long this state has lasted
+	Lasts bool // Upstream.Since says how long this state has lasted
 }
 
 // Badge returns the badge for the worst of the upstream's mode, health, breaker and failure rate.

@@ -10,8 +10,8 @@ type Bound struct {
 }
 
 // Bounds contains all thresholds. Attempts applies to attempts at an upstream, even if a retry
-// succeeded. TTFT and Queue apply to the 95th percentile, which a single slow stream among 20 does
-// not affect.
+// succeeded. TTFT and Queue apply to the 95th percentile, which is not affected by a single slow
+// stream among 20.
 var Bounds = struct{ Failed, Attempts, Full, TTFT, Queue Bound }{
 	Failed:   Bound{"PenstockErrors", 0.02, 3},
 	Attempts: Bound{"PenstockUpstreamFails", 0.02, 3},

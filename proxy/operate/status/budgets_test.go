@@ -12,7 +12,7 @@ import (
 )
 
 // TestBudgetsAreShown checks that the page and the terminal show each budget's use, limit and
-// renewal. A key that has used up its budget comes first.
+// renewal. A key that has exhausted its budget comes first.
 func TestBudgetsAreShown(t *testing.T) {
 	midnight, month := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	s := sample()
@@ -51,7 +51,7 @@ func TestBudgetsAreShown(t *testing.T) {
 }
 
 // TestSoonIsSaid checks that the first sentence names keys that expire within a week, and budgets
-// that are used up or nearly used up. The edge must still count as healthy.
+// that are exhausted or nearly exhausted. The edge must still count as healthy.
 func TestSoonIsSaid(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -116,7 +116,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	}
 	text := string(s.Terminal(200))
 	for want, n := range map[string]int{"is over its tokens per minute, 12 calls refused": 2, "ends in 3 d 0 h": 1} {
-		if strings.Count(text, want) != n { // once in the first sentence, once at the key
+		if strings.Count(text, want) != n { // once in the first sentence, once in the key's row
 			t.Errorf("the terminal lacks %q:\n%s", want, text)
 		}
 	}
@@ -125,8 +125,8 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	}
 }
 
-// TestBudgetIsSaidOnce checks that the note about a used-up budget shows the usage, the end and the
-// remedy only once.
+// TestBudgetIsSaidOnce checks that the note about an exhausted budget states the usage, the end and
+// the remedy only once.
 func TestBudgetIsSaidOnce(t *testing.T) {
 	k := Key{ID: "a", Budgets: []Budget{{"spend_per_day", "5.01", "5", 1.002, now.Add(12 * time.Hour)}}, over: []overLimit{{limit: "spend_per_day", calls: 7}}}
 	const want = "is over its spend per day (5.01 of 5), 7 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.spend_per_day, or wait"

@@ -15,10 +15,10 @@ const (
 	StateDone    = "done"
 	StateLeft    = "left"
 	StateFailed  = "failed"
-	StateRefused = "refused" // before a request was sent to an engine
+	StateRefused = "refused" // refused before a request was sent to an engine
 )
 
-// Call is one row of the table of calls. It contains no text of a prompt or an answer.
+// Call is one row of the calls table. It contains no text from a prompt or an answer.
 type Call struct {
 	ID      string    `json:"id"`
 	ProxyID string    `json:"proxy_request_id,omitempty"` // id from a proxy in listen_trusted
@@ -26,11 +26,11 @@ type Call struct {
 	Key     string    `json:"key,omitempty"`
 	Dialect string    `json:"dialect"`
 	Model   string    `json:"model"`
-	// Asked is the requested model if Model answered instead.
+	// Asked is the requested model, if a different model (Model) answered.
 	Asked    string    `json:"asked_model,omitempty"`
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
-	Class    string    `json:"class,omitempty"` // empty for the first class
+	Class    string    `json:"class,omitempty"` // empty if the call is in the first class
 	Stream   bool      `json:"stream"`
 	State    string    `json:"state"` // body, hook, queued, waiting, streaming; done, left, failed, refused
 	Status   int       `json:"status,omitempty"`
@@ -47,8 +47,8 @@ type Call struct {
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
-	// Choice is a routing.Reason, or empty if there was no alternative. Only the page about the
-	// call shows Estimates.
+	// Choice is a routing.Reason, or empty if there was no alternative. Only the call's page shows
+	// Estimates.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
@@ -74,7 +74,7 @@ type Attempt struct {
 	Took         float64 `json:"took_ms"`
 }
 
-// Why returns the cause, as the log shows it, and the status.
+// Why returns the cause, as shown in the log, and the status.
 func (a *Attempt) Why() string { return withStatus(a.Cause, a.EngineStatus) }
 
 // Running reports whether the call is still running.
@@ -92,13 +92,13 @@ func (c *Call) Slow() bool { return c.slow }
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is how many ended calls are shown. The same number of failed, slow and refused calls
-// is shown.
+// ShownEnded is the maximum number of ended calls to show. The same number of failed, slow and
+// refused calls is shown.
 const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
 	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
-	out := slices.Grow(flights, max(1, len(ended))) // JSON needs an empty list, not null
+	out := slices.Grow(flights, max(1, len(ended))) // the JSON must contain a list, not null
 	for i := range ended {
 		out = append(out, rowOf(&ended[i]))
 	}
@@ -159,10 +159,10 @@ type Reason struct {
 	Model    string `json:"model,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Upstream string `json:"upstream,omitempty"`
-	// Failed is true if the service failed although the request and its key were valid.
+	// Failed is true if the service failed even though the request and its key were valid.
 	Failed bool      `json:"failed,omitempty"`
 	Count  int       `json:"count"`
-	Minute int       `json:"last_minute"` // the part of Count in the last minute
+	Minute int       `json:"last_minute"` // the part of Count that is from the last minute
 	Last   time.Time `json:"last"`
 }
 

@@ -117,8 +117,9 @@ func TestBoundsAreBuckets(t *testing.T) {
 	}
 }
 
-// TestSentencesOfStates checks that each sentence about a state appears in that state. For each of
-// them it also checks a similar but healthy state: the edge must count as healthy for ten minutes.
+// TestSentencesOfStates checks that each sentence about a state appears in that state. For each
+// sentence, it also simulates a similar but healthy state for ten minutes, in which the edge must
+// count as healthy.
 func TestSentencesOfStates(t *testing.T) {
 	up := func(change func(u *Upstream)) func(*Status) { return func(s *Status) { change(&s.Upstreams[0]) } }
 	failed := func(during string) *upstreams.LastFailure {

@@ -1,6 +1,5 @@
 // Package status describes the running edge for an operator: in one sentence, and for each model,
-// upstream and call. It writes JSON, a page for browsers and text for terminals. It never changes
-// the edge.
+// upstream and call. It writes JSON, a web page, and text for terminals. It never changes the edge.
 //
 // # Design
 //
@@ -10,34 +9,34 @@
 // receives only the sections that have changed. In tables, it receives only the changed cells
 // (renewal.go), because the browser spent most of its time parsing whole tables.
 //
-// The page contains its own style and script and loads nothing else. Its policy allows only these
-// two, by their hashes. No text on the page can therefore become a script, whatever the names of
-// models and upstreams are.
+// The page contains its own style and script and loads nothing else. Its policy allows only this
+// style and this script, by their hashes. No text on the page can therefore become a script,
+// whatever the models and upstreams are named.
 //
-// The sentence at the top reflects not only probes and breakers, but also how calls ended in the
-// last minute. An engine that answers its probes but breaks every stream is a problem. One table
-// contains the thresholds for problems (bounds.go), and the alerts in .deploy use the same values.
+// The sentence at the top reflects probes, breakers, and how calls ended in the last minute. An
+// engine that answers its probes but breaks every stream is a problem. One table contains the
+// thresholds for problems (bounds.go), and the alerts in .deploy use the same values.
 //
 // An upstream has one badge, for the worst of its mode, health, breaker and failure rate
 // (badge.go).
 //
 // Rows that need an operator come first (order.go), and idle rows are folded if there are many.
 // Each upstream has one line. A wide screen shows two columns, so that fifty upstreams are visible
-// at a time. Each problem links to the text that says what to do about it (runbook.go).
+// at once. Each problem links to the text that says what to do about it (runbook.go).
 //
 // A single state cannot show how long a problem has lasted, or how often it has occurred. A Watch
-// records this. It stores 200 events and, for each model and upstream in the configuration, one
-// hour by minutes (3 KB). Each upstream counts its changes between two checks of the Watch
+// records this. It stores 200 events and, for each model and upstream in the configuration, an hour
+// of history by minute (3 KB). Each upstream counts its changes between two checks by the Watch
 // (upstreams.Status.Downs), so that no change is lost.
 //
-// Calls that failed, were slow or were refused are still shown, each with a page, long after they
-// are no longer among the newest calls (observe.Recent).
+// Calls that failed, were slow or were refused remain visible, each with a page, long after newer
+// calls have displaced other calls (observe.Recent).
 //
 // An open page changes only the nodes that differ, so that an update preserves the selection, the
-// focus and the sorting of tables. Rows do not move while the pointer or the focus is among them.
-// Screen readers announce a problem only if it concerns a new subject.
+// focus and the sorting of tables. Rows do not move while the pointer or the focus is on one of
+// them. Screen readers announce a problem only if it concerns a new subject.
 //
 // Every number is shown with its origin (the source of a limit, the age of an engine's report). An
-// unknown value is a dash, not a zero. Nothing is averaged over models, and no state is shown by
+// unknown value is a dash, not a zero. No number is averaged over models, and no state is shown by
 // colour alone.
 package status

@@ -51,8 +51,8 @@ func (s *Status) soles() {
 	}
 }
 
-// servedBy returns ModelServed if the model's engines serve it, ModelFallback if a fallback does,
-// and ModelOut otherwise.
+// servedBy returns ModelServed if an engine serves the model, ModelFallback if a fallback does, and
+// ModelOut otherwise.
 func (m *Model) servedBy() string {
 	if m.State == ModelDegraded || m.State == ModelFailing {
 		return ModelServed
@@ -67,7 +67,7 @@ func (m *Model) failing() bool {
 }
 
 // standIns returns the fallbacks that can answer calls for m, in order. It returns all of them,
-// because a key may not be allowed to use the first. It ignores fallbacks of fallbacks.
+// because a key may not be allowed to use the first. Fallbacks of fallbacks are ignored.
 func standIns(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -101,7 +101,7 @@ func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
 
-// slots describes how full a model is, or which of its engines take no new calls while they are
+// slots describes how full a model is, or which of its engines get no new calls while they are
 // busy.
 func (s *Status) slots(m *Model) string {
 	active, total := 0, 0
@@ -164,7 +164,7 @@ func (s *Status) blame(model string) string {
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
 }
 
-// mostFrequent returns the reason that most calls failed for, at whatever upstream.
+// mostFrequent returns the reason for which most calls failed, at any upstream.
 func mostFrequent(why map[string]map[string]int) string {
 	sum := map[string]int{}
 	for _, reasons := range why {
@@ -176,7 +176,7 @@ func mostFrequent(why map[string]map[string]int) string {
 	return reason
 }
 
-// hit names the key whose calls find no free slot at a model, if most of these calls use one key.
+// If most calls that find no free slot at a model use the same key, hit names this key.
 func (s *Status) hit(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
@@ -190,8 +190,8 @@ func (s *Status) hit(model string) string {
 	return ""
 }
 
-// greatest returns the name with the highest count. If more than one name has it, greatest returns
-// the first in alphabetical order.
+// greatest returns the name with the highest count. If more than one name has the highest count,
+// greatest returns the first in alphabetical order.
 func greatest(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
@@ -202,7 +202,7 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing describes an upstream that fails although its models still work.
+// failing describes an upstream that fails even though its models still work.
 func (s *Status) failing(u *Upstream) string {
 	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams"
 )
 
-// desk simulates an edge with two models and two upstreams, but only the ends of calls.
+// desk simulates the ends of calls at an edge with two models and two upstreams.
 type desk struct {
 	calls  *observe.Calls
 	models []Model
@@ -103,8 +103,8 @@ func TestCalm(t *testing.T) {
 	})
 }
 
-// TestVerdictByOutcomes checks that each sentence appears within a minute of the problem, and
-// disappears within a minute after it.
+// TestVerdictByOutcomes checks that each sentence appears within a minute after the problem starts,
+// and disappears within a minute after the problem ends.
 func TestVerdictByOutcomes(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -117,8 +117,8 @@ func TestVerdictByOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		second func(d *desk, second int) // simulates one second of the problem
-		want   string                    // after a minute of the problem
-		state  string                    // qwen's state
+		want   string                    // the sentence after a minute of the problem
+		state  string                    // expected state of the model qwen
 	}{
 		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
 		{"most fail on one", func(d *desk, second int) {
@@ -212,8 +212,8 @@ func TestVerdictByOutcomes(t *testing.T) {
 	}
 }
 
-// TestFullWhileBusy checks that a model with free slots that is full because its engines do not
-// answer their probes is not explained by the number of its slots.
+// TestFullWhileBusy checks a model that has free slots, but is full because its engines do not
+// answer probes. The sentence must not blame the number of slots.
 func TestFullWhileBusy(t *testing.T) {
 	for _, c := range []struct {
 		states [2]string
@@ -236,7 +236,7 @@ func TestFullWhileBusy(t *testing.T) {
 	}
 }
 
-// TestFewAreNoTrouble checks that two failed calls of an otherwise unused model, or one slow call,
+// TestFewAreNoTrouble checks that two failed calls to an otherwise unused model, or one slow call,
 // cause no alarm, and that a third failed call does.
 func TestFewAreNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -257,8 +257,8 @@ func TestFewAreNoTrouble(t *testing.T) {
 // comparison matches a threshold in the expression of an alert.
 var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
 
-// TestAlertsHaveTheBounds checks that the alerts have the same thresholds as the verdict, and count
-// the same outcomes as failed.
+// TestAlertsHaveTheBounds checks that the alerts use the verdict's thresholds and count the same
+// outcomes as failed.
 func TestAlertsHaveTheBounds(t *testing.T) {
 	text, err := os.ReadFile("../../../.deploy/alerts.yaml")
 	if err != nil {

@@ -27,7 +27,7 @@ var (
 )
 
 // The policy allows exactly the page's style and script, by their hashes. Only these two constants
-// have the types template.CSS and template.JS, so html/template escapes every other value.
+// have the types template.CSS and template.JS, so html/template escapes all other values.
 var (
 	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
 	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -81,7 +81,7 @@ func (s *Status) callPage(name string, c *Call) ([]byte, error) {
 // Remember adds an ended call that may be too old for the table.
 func (s *Status) Remember(e *observe.Ended) { s.Calls = append(s.Calls, rowOf(e)) }
 
-// Remembered describes which calls are recorded.
+// Remembered is a text about which calls are recorded.
 const Remembered = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
 // Section renders the contents of one section.
@@ -244,10 +244,10 @@ func short(id string) string {
 
 const barWidth = 100.0
 
-// bar is the bar that shows a pool: the edge's leases, requests from other clients, and free slots.
+// bar shows a pool: the edge's leases, requests from other clients, and free slots.
 type bar struct {
 	Own, Others, Total   int
-	Elsewhere            int // the part of Own at other edges
+	Elsewhere            int // the part of Own that other edges use
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
@@ -269,13 +269,13 @@ func barOf(p namedPool) bar {
 type namedPool struct {
 	Name          string
 	Active, Total int
-	Elsewhere     int // the part of Active at the fleet's other edges
+	Elsewhere     int // the part of Active that the fleet's other edges use
 	Others        int
 	Sources       []string
 }
 
-// poolsOf returns the pools of a model to show. If the pools share their slots, this is one pool,
-// and otherwise each pool that has slots. The pools of higher tiers follow.
+// poolsOf returns a model's pools to show. If the pools share their slots, this is a single pool.
+// Otherwise it is each pool that has slots. The pools of higher tiers follow.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
@@ -291,8 +291,8 @@ func poolsOf(m Model) []namedPool {
 	return out
 }
 
-// shownPools returns the pools of a tier with their names. These are the shared pool, or each pool
-// with a prefix.
+// shownPools returns a tier's pools with their names. If separate is true, it returns each pool
+// under its prefixed name, and otherwise only the shared pool.
 func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
@@ -347,7 +347,7 @@ const (
 	sparkHeight = 28.0
 )
 
-// spark draws a line through the values. -1 is a gap in the line.
+// spark draws a line through the values. -1 leaves a gap in the line.
 func spark(values []float64) sparkline {
 	s := sparkline{}
 	for _, v := range values {

@@ -20,7 +20,7 @@ import (
 )
 
 // counters is a script that runs before the script of the page. It counts the nodes that the page's
-// script creates, and the rows in which that script touches nodes. The function renew passes
+// script creates, and the rows in which that script touches nodes. Its function renew passes
 // updates to the page.
 const counters = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
@@ -84,8 +84,8 @@ func bigSample() *Status {
 	return s
 }
 
-// TestRenewalsTouchWhatIsNew checks that an update of an open page changes only nodes in rows whose
-// text differs, and creates nodes only for new cells.
+// TestRenewalsTouchWhatIsNew checks that an update of an open page touches only rows whose text
+// differs, and creates nodes only for new cells.
 func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	fastset.LeaveOut(t, "what a renewal does to the page in a browser")
 	state := bigSample()
@@ -115,7 +115,7 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 		what    string
 		change  func(s *Status)
 		touches []string
-		made    int // maximum number of nodes
+		made    int // maximum number of created nodes
 	}{
 		{"nothing", func(*Status) {}, nil, 0},
 		{"a second", func(s *Status) { s.Now = s.Now.Add(time.Second) }, nil, 0},

@@ -8,8 +8,8 @@ import (
 
 type pair struct {
 	Of, Text, Level string
-	// Ends says when it expires and what to do, if the headline mentions it. Soon reports that it is
-	// no problem yet.
+	// Ends says when the certificate expires and what to do, if the headline mentions the
+	// certificate. Soon is true if the expiry is not yet a problem.
 	Ends string
 	Soon bool
 }

@@ -15,7 +15,7 @@ func TestPairs(t *testing.T) {
 	day := 24 * time.Hour
 	for _, c := range []struct {
 		public, admin *Certificate
-		lines         []string // on the page
+		lines         []string // expected lines on the page
 		sentence      string
 	}{
 		{nil, nil, nil, "Healthy: "},
@@ -28,12 +28,12 @@ func TestPairs(t *testing.T) {
 		{&Certificate{NotBefore: now.Add(-5 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // valid for seven days, renewed when a third of the time is left
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
-		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{ // not renewed in time
+		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{ // the certificate was not renewed in time
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-22T12:00:00Z, which is in 1 d 0 h</li>`,
 		}, "Degraded: the certificate of the public listener"},
 		{until(4 * day), nil, []string{`warn">!</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z, which is in 4 d 0 h</li>`}, "Degraded: the certificate of"},
 		{until(20 * time.Hour), nil, []string{`down">✕</span> certificate of the public listener (tls): until 2026-11-22T08:00:00Z, which is in 20 h 0 min</li>`}, "Degraded: the certificate of"},
-		{&Certificate{NotBefore: now.Add(-1 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // renewed each day
+		{&Certificate{NotBefore: now.Add(-1 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // the certificate is renewed each day
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
 		{until(30 * day), nil, []string{`up">✓</span> certificate of the public listener (tls): until 2026-12-21T12:00:00Z</li>`}, "Healthy: "},
@@ -65,7 +65,7 @@ func TestPairs(t *testing.T) {
 }
 
 // TestWhatFailsNowComesFirst checks that an engine that is down is named before a certificate that
-// expires in days.
+// expires in a few days.
 func TestWhatFailsNowComesFirst(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -77,8 +77,9 @@ func TestWhatFailsNowComesFirst(t *testing.T) {
 	}
 }
 
-// TestCertificateOfFewDaysIsMentioned checks that the first sentence mentions a certificate that
-// was made for a few days, without trouble, with what to do, and not one that is renewed each day.
+// TestCertificateOfFewDaysIsMentioned checks that the first sentence mentions a certificate created
+// for only a few days and says what to do, but does not report a problem. A certificate that is
+// renewed each day must not be mentioned.
 func TestCertificateOfFewDaysIsMentioned(t *testing.T) {
 	for life, want := range map[time.Duration]bool{24 * time.Hour: false, 4 * 24 * time.Hour: true, 30 * 24 * time.Hour: false} {
 		s := sample()

@@ -16,7 +16,8 @@ type Excerpt struct {
 	Rows   int `json:"rows"`
 }
 
-// String describes the rows, for example "rows 201 to 400 of 1000, those in trouble first".
+// String describes the rows. For example, it returns "rows 201 to 400 of 1000, those in trouble
+// first".
 func (e *Excerpt) String() string {
 	if e.Rows == 0 {
 		return fmt.Sprintf("no rows from %d on, of %d", e.Offset+1, e.Total)

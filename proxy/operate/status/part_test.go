@@ -9,7 +9,7 @@ import (
 )
 
 // TestShow checks that a long list is split into parts that start with the rows that have a
-// problem, and that every row is in exactly one part.
+// problem, and that each row is in exactly one part.
 func TestShow(t *testing.T) {
 	edge := func() *Status {
 		s := &Status{Models: []Model{{ID: "m", State: ModelServed}}}

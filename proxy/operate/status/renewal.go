@@ -22,8 +22,8 @@ type PageRow struct {
 // Shown records what an open page shows. The zero value is for a page that has received no updates
 // yet.
 type Shown struct {
-	whole, frames map[string]string            // by section
-	rows          map[string]map[string]string // by section and id
+	whole, frames map[string]string            // texts by section
+	rows          map[string]map[string]string // row texts by section and id
 }
 
 // Renewals returns the updates for a page, by section, and records that the page now shows them.
@@ -65,7 +65,7 @@ func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	return r, true
 }
 
-// differs returns the update for a row: the row's whole text, or the cells that differ.
+// differs returns the update for a row: the row's whole text, or only the cells that differ.
 func differs(before, row string) (text string, cells map[int]string) {
 	if before == row {
 		return "", nil
@@ -93,8 +93,8 @@ func cellsOf(row string) []string {
 	return lines
 }
 
-// rowsMark is at the end of the tag of an element whose children are rows. Names are escaped, so
-// they cannot contain the mark.
+// rowsMark ends the tag of an element whose children are rows. Names are escaped, so they cannot
+// contain the mark.
 const rowsMark = " data-rows>"
 
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}

@@ -59,7 +59,7 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// WhatToDo names the commands among the remedies, or returns "" if there are none.
+// WhatToDo lists the commands among the remedies, or returns "" if the remedies contain no command.
 func (s *Status) WhatToDo() string {
 	var all []string
 	for _, r := range s.Remedies() {
@@ -73,7 +73,7 @@ func (s *Status) WhatToDo() string {
 	return "What to do: " + strings.Join(all, ", ")
 }
 
-// lookAgain is the remedy for a problem that has no other one.
+// lookAgain is the remedy for a problem that has no other remedy.
 const lookAgain = "penstock top"
 
 // Remedies returns remedies for the verdict's problems: commands, or settings to change. It is
@@ -105,7 +105,7 @@ func (s *Status) Remedies() (all []string) {
 	return all
 }
 
-// ends reports whether a certificate from a file is invalid or ends soon.
+// ends reports whether a certificate from a file is invalid or expires soon.
 func (c *Certificate) ends(now time.Time) bool {
 	if c == nil || len(c.Domains) > 0 {
 		return false
@@ -113,8 +113,8 @@ func (c *Certificate) ends(now time.Time) bool {
 	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter)
 }
 
-// replace tells what to do about a certificate from a file that clients refuse, as the end of a
-// sentence. Certificates that the edge obtains itself have their own problems and remedies.
+// replace returns the end of a sentence that tells the operator how to replace a certificate from a
+// file. It does not apply to certificates that the edge itself obtains, which have other remedies.
 func (c *Certificate) replace(setting string) string {
 	if len(c.Domains) > 0 {
 		return ""

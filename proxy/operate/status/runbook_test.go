@@ -41,7 +41,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestWhatToDo checks that the commands for a problem are named, and no command without one.
+// TestWhatToDo checks that the commands for a problem are listed, and that no commands are listed
+// without a problem.
 func TestWhatToDo(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -54,8 +55,8 @@ func TestWhatToDo(t *testing.T) {
 	}
 }
 
-// TestRunbooksOfTroubles checks the alerts for the troubles of a verdict: those of models come
-// first, and each appears once.
+// TestRunbooksOfTroubles checks the alerts for a verdict's problems: alerts about models come
+// first, and each alert appears once.
 func TestRunbooksOfTroubles(t *testing.T) {
 	for want, change := range map[string]func(s *Status){
 		"":                                func(*Status) {},

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// TestFallback checks that no view reports a model as out while a fallback answers for it. If its
-// fallbacks are also out, the model must be reported.
+// TestFallback checks that no view reports a model as out while a fallback answers its calls. If
+// the fallbacks are also out, the model must be reported.
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w, s := newDesk(), new(Watch), (*Status)(nil)
@@ -61,8 +61,8 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// TestFullAndOverLimit checks that every view has different words for calls that found no free slot
-// and for calls that a key limit refused.
+// TestFullAndOverLimit checks that every view distinguishes calls that found no free slot from
+// calls refused by a key limit.
 func TestFullAndOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -101,8 +101,8 @@ func TestFullAndOverLimit(t *testing.T) {
 	})
 }
 
-// TestWaitsSayWhere checks that the sentence also counts calls that wait in engines or for their
-// model's turn.
+// TestWaitsSayWhere checks that the sentence also includes calls that are queued inside engines or
+// are waiting for their model's turn.
 func TestWaitsSayWhere(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil
@@ -119,7 +119,7 @@ func TestWaitsSayWhere(t *testing.T) {
 }
 
 // TestSlotsOfAFleet checks that a model and its only upstream show the same number of used slots,
-// and how many of them other edges use.
+// and how many of these slots other edges use.
 func TestSlotsOfAFleet(t *testing.T) {
 	s := &Status{Now: now, Fleet: &fleet.State{StoreAnswers: true}, Models: []Model{{ID: "m", Ready: true, Pools: map[string]Pool{"text": {Active: 6, Total: 8, Elsewhere: 4}}}}}
 	s.Upstreams = []Upstream{{Status: upstreams.Status{

@@ -16,11 +16,11 @@ import (
 )
 
 // Status is the state of the edge at one moment. Times are absolute, durations have their unit in
-// the name, and unknown values are null or -1, never zero.
+// the field name, and unknown values are null or -1, never zero.
 type Status struct {
 	Verdict  Verdict   `json:"verdict"`
 	Build    string    `json:"build"`
-	Version  uint64    `json:"version"` // number of the running configuration
+	Version  uint64    `json:"version"` // version of the running configuration
 	Since    time.Time `json:"version_since"`
 	Started  time.Time `json:"started"`
 	Process  string    `json:"process"` // process id and start in Unix seconds: 4711-1764315673
@@ -40,18 +40,19 @@ type Status struct {
 	Upstreams   []Upstream   `json:"upstreams"`
 	Models      []Model      `json:"models"`
 	Hour        Hour         `json:"hour"`
-	Events      []Event      `json:"events"` // newest first
+	Events      []Event      `json:"events"` // the newest event is first
 	Keys        []Key        `json:"keys"`
 	Calls       []Call       `json:"calls"`
-	// Refusals counts calls that were refused before a request was sent to an engine, by reason.
+	// Refusals counts, by reason, the calls that were refused before a request was sent to an
+	// engine.
 	Refusals []Reason `json:"refusals"`
 	Failures []Reason `json:"failures"`
-	// Attempts counts failed attempts by reason, including failures that a successful retry hid.
+	// Attempts counts failed attempts by reason, including failures hidden by a successful retry.
 	Attempts []Reason        `json:"failed_attempts"`
 	Total    observe.History `json:"total"`
 	Fleet    *fleet.State    `json:"fleet,omitempty"`
 
-	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // for each incomplete list, by name
+	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // by name, for each incomplete list
 
 	Discoveries []Discovery `json:"discoveries,omitempty"`
 
@@ -71,8 +72,8 @@ type Status struct {
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, failing, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams that have a problem. As long as About does not change,
-	// there is no new problem.
+	// About names the models and upstreams that have a problem. While About does not change, no new
+	// problem has occurred.
 	About []string `json:"about,omitempty"`
 }
 
@@ -90,12 +91,13 @@ type Faults struct {
 	Panicking string  `json:"panicking,omitempty"`             // where panics recur; the edge is then not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
 
-	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute
+	TurnedAway      bool `json:"connections_turned_away,omitempty"` // true if any were rejected in the last minute
 	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen on the admin port
-	AdminPortShared bool `json:"-"`                                 // for longer than a take-over
+	AdminPortShared bool `json:"-"`                                 // shared for longer than a take-over
 }
 
-// unsavedMost is how many seconds usage may wait for the ledger before that counts as a problem.
+// unsavedMost is how many seconds usage may wait for the ledger before the delay counts as a
+// problem.
 const unsavedMost = 5
 
 // Certificate describes the validity of one of the edge's certificates.
@@ -115,7 +117,7 @@ func CertificateOf(from, to time.Time) *Certificate {
 	return &Certificate{NotBefore: from, NotAfter: to}
 }
 
-// Trouble returns why clients refuse the certificate at the given time, or "".
+// Trouble returns why clients reject the certificate at the given time, or "".
 func (c *Certificate) Trouble(now time.Time) string {
 	switch {
 	case c == nil:
@@ -166,7 +168,8 @@ func (d Discovery) Problem() string {
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
-	// LeftOut counts models that are not offered, for example because the file lists them.
+	// LeftOut counts models that are not offered, for example because the configuration file lists
+	// them.
 	LeftOut int `json:"left_out"`
 }
 
@@ -217,8 +220,8 @@ type Hook struct {
 	Undecided int    `json:"undecided"`
 	Cause     string `json:"cause"` // for the last missing decision: one of upstreams.Causes
 	Detail    string `json:"detail,omitempty"`
-	Words     string `json:"-"`    // Detail in words
-	Open      bool   `json:"open"` // on_error: open
+	Words     string `json:"-"`    // a description of Detail
+	Open      bool   `json:"open"` // on_error is open
 }
 
 // Text describes the hook in one line.
@@ -243,7 +246,7 @@ func (h Hook) Problem() string {
 	return ""
 }
 
-// Copies describes the copies of last minute's calls for a hook that lost some of them.
+// Copies describes the call copies sent to a hook in the last minute, if some of them were lost.
 type Copies struct {
 	Hook  string `json:"hook"`
 	Calls int    `json:"calls"`
@@ -277,12 +280,12 @@ type Reload struct {
 	At        time.Time `json:"at"`
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
-	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running configuration
-	// KeysInForce is true if the file was refused but its keys are in use.
+	Unchanged bool      `json:"unchanged,omitempty"` // the file is identical to the running configuration
+	// KeysInForce is true if the file was rejected but its keys are in use.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
 	Version     uint64   `json:"version"`
 	Changes     []string `json:"changes,omitempty"`
-	// Capacity lists changed capacities of models: "llama: 48 -> 16 slots".
+	// Capacity lists changes in the models' capacity, such as "llama: 48 -> 16 slots".
 	Capacity []string `json:"capacity,omitempty"`
 	Restart  []string `json:"needs_restart,omitempty"`
 	Problems []string `json:"problems,omitempty"`
@@ -299,7 +302,7 @@ type Retries struct {
 type Upstream struct {
 	upstreams.Status
 	ModeWho string `json:"mode_who,omitempty"` // the operator who set the mode, in a fleet
-	// SoleFor lists models for which no other upstream accepts calls now.
+	// SoleFor lists models for which no other upstream currently accepts calls.
 	SoleFor []string        `json:"sole_for,omitempty"`
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
@@ -308,8 +311,8 @@ type Upstream struct {
 	// last failure is more than five minutes old. The next call tries the engine.
 	BreakerIdle bool `json:"breaker_idle,omitempty"`
 
-	// FailingSeconds is how long the upstream has failed too many attempts. RefusingSeconds is how
-	// long it has refused a feature.
+	// FailingSeconds is how long too many attempts at the upstream have been failing.
+	// RefusingSeconds is how long the upstream has been refusing a feature.
 	FailingSeconds  float64 `json:"failing_seconds,omitempty"`
 	RefusingSeconds float64 `json:"refusing_seconds,omitempty"`
 }
@@ -317,7 +320,7 @@ type Upstream struct {
 // The states of a model.
 const (
 	ModelServed   = "served"
-	ModelDegraded = "degraded" // served, but its calls fail, find no slot or wait
+	ModelDegraded = "degraded" // served, but too many calls fail, find no slot or wait
 	ModelFailing  = "failing"  // served, but most of its calls fail or find no slot
 	ModelFallback = "fallback" // no engine serves it, and another model answers instead
 	ModelOut      = "out"
@@ -330,7 +333,7 @@ type Model struct {
 	Found          bool            `json:"discovered,omitempty"` // an engine lists the model, but the file does not
 	State          string          `json:"state"`                // served, degraded, failing, fallback, out
 	Fallback       []string        `json:"fallback,omitempty"`
-	StandIns       []string        `json:"stand_ins,omitempty"` // the fallbacks that answer now, if no engine serves it
+	StandIns       []string        `json:"stand_ins,omitempty"` // the fallbacks that answer while no engine does
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`
@@ -341,7 +344,7 @@ type Model struct {
 	Pools          map[string]Pool `json:"pools"`
 	Queue          *Queue          `json:"queue"`
 	Targets        []Target        `json:"targets"`
-	// Tiers is set if there is more than one tier. Pools then describes the first tier.
+	// Tiers is set if there is more than one tier. In this case, Pools describes the first tier.
 	Tiers  []Tier  `json:"tiers,omitempty"`
 	Arms   []Arm   `json:"arms,omitempty"`
 	Shadow *Shadow `json:"shadow,omitempty"`
@@ -362,10 +365,9 @@ func (m *Model) Retirement() string {
 // Tier is one tier of a model's targets.
 type Tier struct {
 	Tier int `json:"tier"`
-	// When says when the tier serves calls: while the earlier tiers are full, or while they are
-	// down.
+	// When says whether the tier serves calls while earlier tiers are full, or while they are down.
 	When     string          `json:"when,omitempty"`
-	Serving  bool            `json:"serving"` // the first tier that accepts calls
+	Serving  bool            `json:"serving"` // true for the first tier that accepts calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
 }
@@ -398,7 +400,7 @@ type Pool struct {
 	Active    int      `json:"active"`
 	Total     int      `json:"total"`
 	Available int      `json:"available"`
-	Elsewhere int      `json:"elsewhere,omitempty"` // the part of Active at the fleet's other edges
+	Elsewhere int      `json:"elsewhere,omitempty"` // the part of Active that the fleet's other edges use
 	Others    int      `json:"others"`              // requests from other clients at these engines
 	Sources   []string `json:"sources"`
 }
@@ -413,7 +415,7 @@ type Queue struct {
 // Key is a key or a group of keys, with its usage.
 type Key struct {
 	ID          string   `json:"id"`
-	IsGroup     bool     `json:"is_group,omitempty"` // a group, with the sums of its keys
+	IsGroup     bool     `json:"is_group,omitempty"` // a group, which has the sums of its keys
 	Group       string   `json:"group,omitempty"`
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency,omitempty"`
@@ -435,14 +437,14 @@ type Key struct {
 
 	// Notes are warnings for the key's owner, worst first.
 	Notes []string `json:"notes,omitempty"`
-	// Badge is the worst note as a word from a closed set.
+	// Badge is a word from a closed set for the worst note.
 	Badge string `json:"badge,omitempty"`
 
 	over []overLimit
 }
 
 type overLimit struct {
-	limit string // the prefix group_ marks a limit of the group
+	limit string // the prefix group_ marks a group's limit
 	calls int
 	last  time.Time
 }
@@ -470,9 +472,9 @@ func (k *Key) limitNow(limit string) string {
 
 const budgetNear = 0.9
 
-// describe sets the key's notes and its badge. It returns how many of the first notes are urgent,
-// because calls are refused or the key has just expired, and how many of the first notes the
-// headline may show.
+// describe sets the key's notes and its badge. urgent is the number of leading notes that are
+// urgent, because calls are refused or the key has just expired. shown is the number of leading
+// notes that the headline may show.
 func (k *Key) describe(now time.Time) (urgent, shown int) {
 	var soon, old []string
 	k.Notes, k.Badge = nil, k.badgeOf(now)
@@ -528,12 +530,12 @@ func (k *Key) remedy(limit string) string {
 	return ": raise " + where + limit + ", or wait"
 }
 
-// OverLimit describes, for the log, a limit that refuses calls of a key.
+// OverLimit describes, for the log, a limit that refuses a key's calls.
 type OverLimit struct {
 	Used, Limit string    // for a budget; otherwise empty
 	Until       time.Time // for a budget: when its next period starts
 	Remedy      string
-	Over        bool // false if the limit has changed and has not refused a call since then
+	Over        bool // false if the limit has refused no call since it was changed
 }
 
 // LimitOf describes a limit of a key. A limit with the prefix group_ belongs to the key's group.
@@ -619,7 +621,7 @@ type Budget struct {
 	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
 	Used   string    `json:"used"` // tokens or money
 	Limit  string    `json:"limit"`
-	Share  float64   `json:"used_share"` // 1 means used up
+	Share  float64   `json:"used_share"` // 1 means exhausted
 	Renews time.Time `json:"renews"`
 }
 
@@ -666,16 +668,16 @@ type Input struct {
 	Calls     *observe.Calls
 	Flights   []Call          // running calls; Of may reorder and extend the slice
 	Ended     []observe.Ended // newest first
-	Keys      []Key
-	// KeysOver returns the keys with the given ids, and their groups. If it is set, it is used
-	// instead of Keys. Of calls it with the ids of the keys whose limits refused calls in the last
-	// minute.
+	Keys      []Key           // without their calls and refusals
+	// KeysOver returns the keys with the given ids, and their groups. If KeysOver is set, it
+	// replaces Keys. The function Of passes the ids of the keys whose limits refused calls in the
+	// last minute.
 	KeysOver func(ids map[string]bool) []Key
 	Queues   map[string]*Queue // by model
 	Now      time.Time
 }
 
-// Of describes the edge. The caller then sets the fields about the process, and calls Judge.
+// Of describes the edge. After that, the caller sets the fields about the process and calls Judge.
 func Of(in *Input) *Status {
 	s := &Status{
 		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
@@ -745,7 +747,7 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	return m
 }
 
-// isDown reports whether the engine is down or stalled or its breaker is open. It returns false if
+// isDown reports whether the engine is down or stalled, or its breaker is open. It returns false if
 // an operator has taken the engine out of service, or if the engine is busy.
 func isDown(u *upstreams.Upstream, now time.Time) bool {
 	s := u.State()
@@ -797,8 +799,8 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 }
 
-// refusedBy counts the refusals of a key. If a limit of the group refused a call, it also counts
-// the call for the group, which may be nil.
+// refusedBy counts the refusals of a key. If the group's limit refused a call, the call also counts
+// for the group, which may be nil.
 func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	most := 0
 	for i := range all {

@@ -20,7 +20,7 @@ import (
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // sample returns the state of an edge with two upstreams, one of which is down, and calls in every
-// state. Names are hostile.
+// state. The names are hostile.
 func sample() *Status {
 	const hostile = `<img src=x onerror=alert(1)>"'`
 	up := func(label, state string) Upstream {

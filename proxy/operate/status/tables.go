@@ -24,15 +24,15 @@ type Table struct {
 // Column is one column of a table.
 type Column struct {
 	Title  string
-	Width  int  // in cells; the text may be wider
-	Number bool // aligned to the right and never truncated
+	Width  int  // in terminal cells; the text may be wider
+	Number bool // aligned right and never truncated
 	Spare  int  // if the terminal is too narrow, columns with a higher value are dropped first; 0 means never
 }
 
 // Row is one row of a table.
 type Row struct {
 	ID    string // stays the same while the state changes
-	Level string // ok, degraded, out or none; sets the colour, which repeats what the row says
+	Level string // ok, degraded, out or none; sets the colour, which only repeats the row's text
 	Cells []string
 	Why   string
 	Arms  []string
@@ -122,7 +122,7 @@ var modelColumns = []Column{
 	{"CACHED 5m", 11, true, 10},
 }
 
-// Text describes the share and the number of calls of the arm.
+// Text describes the arm's share and its number of calls.
 func (a *Arm) Text() string {
 	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
 	if a.Missed > 0 {
@@ -485,7 +485,7 @@ func edgesOf(s *Status) Table {
 }
 
 // memberConfig describes the configuration of an edge by version and digest. The version alone is
-// not sufficient, because each edge counts reloads separately.
+// not enough, because each edge counts reloads separately.
 func memberConfig(m *fleet.Member) string {
 	if m.Generation == 0 {
 		return m.Config

@@ -67,8 +67,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// markup returns the elements of a page, with attribute names and link targets, and the text of the
-// page.
+// markup returns a page's elements, with attribute names and link targets, and the page's text.
 func markup(page string) (elements []string, text string) {
 	var words strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {

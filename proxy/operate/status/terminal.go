@@ -83,7 +83,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// If the edges of a fleet share slots, elsewhere says how many slots other edges use.
+// elsewhere says how many slots other edges use, if the edges of a fleet share slots.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -98,7 +98,7 @@ func elsewhere(s *Status) string {
 }
 
 // printer builds the text for a terminal. It removes every character that could move the cursor,
-// because names may come from other people.
+// because names may come from untrusted sources.
 type printer struct {
 	out   bytes.Buffer
 	width int

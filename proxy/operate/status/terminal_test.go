@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// TestLastColumn checks lines with numbers that are wider than their column. A column that may be
-// omitted is omitted, and the last column is not truncated..
+// TestLastColumn checks lines with numbers wider than their column. A column that may be omitted
+// must be omitted, and the last column must not be truncated.
 func TestLastColumn(t *testing.T) {
 	for _, c := range []struct{ calls, load string }{{"7", "1"}, {"1234567 (100%)", "12345678"}} {
 		table := Table{

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTroubleIsThePresentOne checks that the page shows the feature that an engine refuses now as
-// the reason, and not an older failure that the breaker still reports.
+// TestTroubleIsThePresentOne checks that the page shows the feature that an engine currently
+// refuses as the reason, rather than an older failure that the breaker still reports.
 func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",
@@ -74,8 +74,8 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheOnlyEngine checks that the first sentence mentions an engine without another one
-// of its model that has refused each of many calls with a feature, if a flag would explain it.
+// TestRefusalsOfTheOnlyEngine checks that the first sentence mentions a model's only engine if it
+// has refused many calls with a feature in a row, and a flag would explain this.
 func TestRefusalsOfTheOnlyEngine(t *testing.T) {
 	const flag = "--enable-auto-tool-choice"
 	for _, c := range []struct {
@@ -86,9 +86,9 @@ func TestRefusalsOfTheOnlyEngine(t *testing.T) {
 	}{
 		{flag, 10, 10, false, true},
 		{flag, 9, 9, false, false},
-		{flag, 10, 11, false, false}, // it can answer such calls
+		{flag, 10, 11, false, false}, // the engine can answer such calls
 		{"", 10, 10, false, false},
-		{flag, 10, 10, true, false}, // the other one refuses them, too
+		{flag, 10, 10, true, false}, // the other engine also refuses such calls
 	} {
 		s := sample()
 		s.LastReload, s.Upstreams, s.Models = nil, s.Upstreams[:1], s.Models[:1]

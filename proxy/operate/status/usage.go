@@ -15,7 +15,7 @@ import (
 type UsageView struct {
 	Fleet  bool
 	ByUser bool
-	Users  bool // there is a page by end user
+	Users  bool // a page by end user exists
 }
 
 func (v UsageView) query() string {
@@ -89,7 +89,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		Fleet      *fleet.State
 		OfFleet    bool
 		View       UsageView
-		// Query is the query string of the page. Turned is the same query with the other grouping.
+		// Query is the page's query string. Turned is the query string for the other grouping.
 		Query, Turned string
 		Rows          []usageRow
 		All           usageRow

@@ -46,7 +46,7 @@ func TestUsagePage(t *testing.T) {
 }
 
 // TestUsagePageByUser checks that the page shows end users instead of models, and that one row
-// combines all unlisted users of a key. The two pages link to each other.
+// combines all unlisted users of a key. The two pages must link to each other.
 func TestUsagePageByUser(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	var u observe.Usage

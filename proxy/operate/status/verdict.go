@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge derives the verdict from the other fields. If w is not nil, it supplies how long the state
-// has lasted.
+// Judge derives the verdict from the other fields. If w is not nil, Judge reads from w how long the
+// state has lasted.
 func (s *Status) Judge(w *Watch) {
 	for i := range s.Upstreams {
 		s.Upstreams[i].rest(s.Now)
@@ -117,13 +117,13 @@ func (u *Upstream) silence() string {
 
 // concern is a problem that is not about a model or an upstream.
 type concern struct {
-	of    string // its subject, which stays the same while the problem lasts
+	of    string // the problem's subject, which stays the same while the problem lasts
 	text  string
 	level string
-	own   bool // about the edge itself, so it precedes problems of models
+	own   bool // the problem is in the edge itself, so it precedes problems of models
 }
 
-// reloadConcern is the subject of a refused configuration.
+// reloadConcern is the subject of a rejected configuration.
 const reloadConcern = "the configuration on disk"
 
 func (s *Status) concerns() (all []concern) {
@@ -182,8 +182,8 @@ func (r *Reload) firstProblem() string {
 	return " (" + text + ")"
 }
 
-// soon describes problems of keys: exceeded limits, expiry, and nearly used-up budgets. They do not
-// count as problems of the edge.
+// soon describes problems with keys: exceeded limits, expiry, and nearly exhausted budgets. These
+// do not count as problems of the edge.
 func (s *Status) soon() []string {
 	var all, soon []string
 	for i := range s.Keys {
@@ -206,9 +206,8 @@ func (s *Status) soon() []string {
 	return all
 }
 
-// refusing describes the upstreams that refuse most calls that use a feature, although the model's
-// other engines accept the feature. If all engines refuse it, the requests are more likely to be at
-// fault.
+// refusing describes the upstreams that refuse most calls with a feature that the model's other
+// engines accept. If all engines refuse the feature, the requests are more likely to be at fault.
 func (s *Status) refusing() (all []string) {
 	for _, i := range s.byTrouble() {
 		u := &s.Upstreams[i]
@@ -241,13 +240,13 @@ func refusesText(r *upstreams.Refusing) string {
 		featureWords(r.Feature), r.Status)
 }
 
-// soleLeast is how many calls in a row an engine without another one of its model must have refused
-// until the page mentions it.
+// soleLeast is how many calls in a row a model's only engine must have refused before the page
+// mentions the engine.
 const soleLeast = 10
 
-// RefusedWithout returns the features of which the upstream refused each of the last calls, if no
-// other engine can be compared because its model has none, and a flag is known that would explain
-// it.
+// RefusedWithout returns the features for which the upstream refused each of the last calls. It
+// returns only features whose refusal a missing flag would explain, and only if the model has no
+// other engine to compare with.
 func (s *Status) RefusedWithout(u *Upstream) (all []upstreams.Refusing) {
 	for i := range u.Refuses {
 		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= soleLeast && r.Refused == r.Answers && s.sole(u, r.Served) {
@@ -269,8 +268,8 @@ func (s *Status) sole(u *Upstream, served string) bool {
 	return true
 }
 
-// refusal describes the first feature that the upstream refuses and the other upstreams of its
-// model do not. It returns "" if there is none.
+// refusal describes the first feature that the upstream refuses but the model's other upstreams
+// accept. It returns "" if there is no such feature.
 func (s *Status) refusal(u *Upstream) string {
 	if len(u.Lacks) > 0 {
 		l := &u.Lacks[0]
@@ -389,7 +388,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since says how long a state has lasted, if it has lasted at least a second.
+// since says how long a state has lasted. If it has lasted less than a second, since returns "".
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -404,7 +403,7 @@ func lasts(seconds float64) string {
 	return " for " + Ago(secondsOf(seconds))
 }
 
-// Since returns how many seconds the upstream has been in the state that is shown. This is the
+// Since returns how many seconds the upstream has been in the displayed state. This state is the
 // operator's mode or, if the mode is ready, the health.
 func (u *Upstream) Since() float64 {
 	if u.Mode != "ready" {
@@ -450,14 +449,14 @@ func (u *Upstream) trouble() string {
 }
 
 // rest sets BreakerIdle. If an idle edge receives no calls for hours, the failures that opened the
-// breaker no longer say anything about the engine.
+// breaker are too old to describe the engine.
 func (u *Upstream) rest(now time.Time) {
 	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.active() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
 }
 
-// failsCalls reports whether the breaker blocks calls, or lets only a single call through to try
-// the engine.
+// failsCalls reports whether the breaker blocks calls, or admits only a single call to test the
+// engine.
 func (u *Upstream) failsCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
 
 // reportLate is how many seconds an engine's metrics may be out of date. A busy engine may respond
@@ -474,8 +473,8 @@ func (u *Upstream) unread() string {
 
 func reason(cause string, status int) string { return withStatus(words(cause), status) }
 
-// withStatus adds the engine's status to a cause. For 401 and 403 it adds a remedy: often calls
-// need a key although probes do not.
+// withStatus adds the engine's status to a cause. For 401 and 403, it also adds a remedy, because
+// calls often need a key even though probes do not.
 func withStatus(word string, status int) string {
 	if status != 0 {
 		if word != string(upstreams.CauseStatus) {

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// A Watch stores the newest events and, for each model and upstream, one hour by minutes. The hour
-// takes 3 KB.
+// A Watch stores the newest events and, for each model and upstream, an hour of history by minute
+// (3 KB).
 const (
 	mostEvents  = 200
 	hourMinutes = 60
@@ -20,18 +20,18 @@ const (
 // fluctuate near a threshold.
 const troubleEnds = time.Minute
 
-// Watch records how long states last, how often they occur, and which events preceded them. Its
+// Watch records how long states last, how often they occur, and which events preceded them. The
 // method see must be called about every second. The zero value is ready for use. A nil *Watch
 // records nothing. A Watch is safe for concurrent use.
 type Watch struct {
 	mu        sync.Mutex
 	looked    time.Time // time of the last check, or zero
 	reload    time.Time
-	upstreams map[string]*watched // by label
+	upstreams map[string]*watched // keyed by label
 	models    map[string]*watched
-	concerns  map[string]*lasting // by subject
-	keys      map[string]*lasting // keys over a limit, by label
-	limits    map[string]limitOf  // limits that refuse calls, by key and name
+	concerns  map[string]*lasting // keyed by subject
+	keys      map[string]*lasting // keys over a limit, keyed by label
+	limits    map[string]limitOf  // limits that refuse calls, keyed by key and name
 	total     watched
 	events    []Event // oldest first
 	noted     int
@@ -49,7 +49,7 @@ type Event struct {
 	Number int `json:"-"`
 }
 
-// Hour is the last hour by minutes, oldest first. Unknown values are -1.
+// Hour is the last hour by minute, oldest first. Unknown values are -1.
 type Hour struct {
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTP95Millis   []float64 `json:"ttft_p95_ms"`
@@ -62,16 +62,16 @@ type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time
 	drained              bool
-	told                 bool    // an event has reported that no engine serves the model
+	told                 bool    // an event has already reported that no engine serves the model
 	downs                uint64  // the upstream's count at the last check
-	trouble              lasting // for a model, or for a failing upstream
-	failing              lasting // for a model
-	refusing, unheard    lasting // for an upstream
+	trouble              lasting // problem of a model or of a failing upstream
+	failing              lasting // only for a model
+	refusing, unheard    lasting // only for an upstream
 	minutes              [hourMinutes]minute
 }
 
 type minute struct {
-	at                   int64 // minutes since 1970; the row is stale in any other minute
+	at                   int64 // the row's minute, counted from 1970; the row is stale in any other minute
 	tokens, ttft, failed float64
 	downs                int
 	down                 float64 // seconds of downtime
@@ -82,8 +82,8 @@ type limitOf struct {
 	changed time.Time
 }
 
-// changed removes limits whose value has changed, because earlier refusals say nothing about the
-// new value.
+// changed removes limits whose value has changed, because earlier refusals do not apply to the new
+// value.
 func (w *Watch) changed(s *Status) {
 	if w == nil {
 		return
@@ -111,8 +111,7 @@ func (w *Watch) changed(s *Status) {
 // lasting is a problem that counts as over after it has been absent for troubleEnds.
 type lasting struct{ began, seen time.Time }
 
-// look records whether the problem exists now. It reports whether the problem has just started or
-// is over.
+// look records whether the problem exists now, and reports whether it has just started or is over.
 func (l *lasting) look(there bool, now time.Time) (begins, over bool) {
 	switch {
 	case there:
@@ -142,14 +141,15 @@ func (l *lasting) end() string {
 	return " after " + Ago(took)
 }
 
-// see records the changes since the last check, and sets the fields of s that only the watch knows.
+// see records the changes since the last check, and sets the fields of s that only the watch can
+// supply.
 func (w *Watch) see(s *Status, concerns []concern) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // longer steps were not observed
+	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // the state during a longer gap is unknown
 	if w.looked.IsZero() {
 		step = 0
 		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
@@ -325,7 +325,7 @@ func (w *watched) fails(s *Status, u *Upstream, say func(kind, level, format str
 }
 
 // between describes how often an upstream went down and up again between two checks. It ignores a
-// change that is visible from the states at the two checks.
+// change that is visible from the upstream's states at the two checks.
 func (w *watched) between(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downs)
 	w.downs = u.Downs
@@ -389,7 +389,7 @@ func (*Watch) mode(u *Upstream, was *watched, now time.Time, say func(kind, leve
 func (w *Watch) model(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
-		was = &watched{state: m.servedBy(), since: now} // when the edge starts, all models are briefly out
+		was = &watched{state: m.servedBy(), since: now} // all models are briefly out at the start of the edge
 		w.models[m.ID] = was
 	}
 	was.row(now).set(&m.History.Minute)

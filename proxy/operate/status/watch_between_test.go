@@ -24,7 +24,7 @@ func TestWatchBetweenLooks(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		look("up", 7)   // counted before the first check
-		look("up", 8)   // down and up
+		look("up", 8)   // the upstream went down and up again
 		look("up", 8)   // no change
 		look("down", 9) // a change that is visible from the states
 		look("down", 10)

@@ -11,8 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch checks that each change between two checks is reported once at the second check, with
-// its duration and count.
+// TestWatch checks that each change between two checks is reported once, with duration and count.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDesk(), new(Watch)
@@ -98,8 +97,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchIsBounded checks that neither many different models nor many events exceed the
-// documented memory.
+// TestWatchIsBounded checks that many different models or events do not exceed the documented
+// memory limit.
 func TestWatchIsBounded(t *testing.T) {
 	w, at := new(Watch), now
 	for i := range 3 * mostEvents {
@@ -118,7 +117,7 @@ func TestWatchIsBounded(t *testing.T) {
 }
 
 // TestRowsByTrouble checks that rows with a problem come first, that idle rows can be folded, and
-// that the order does not change when numbers do.
+// that the order does not change if only numbers change.
 func TestRowsByTrouble(t *testing.T) {
 	up := func(name, state, mode string, ended int) Upstream {
 		return Upstream{Status: upstreams.Status{Label: name, State: state, Mode: mode, Breaker: "closed"}, History: observe.History{Ended: ended}}

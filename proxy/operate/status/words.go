@@ -14,7 +14,7 @@ func takes(n int) string {
 	return fmt.Sprintf("%d upstreams take calls", n)
 }
 
-// clip shortens a list, so that a sentence is readable even if a whole fleet has problems.
+// clip shortens a list, so that a sentence stays readable even if a whole fleet has problems.
 func clip(all []string) []string {
 	const most = 3
 	if len(all) <= most {
@@ -54,10 +54,10 @@ func Ago(d time.Duration) string {
 	}
 }
 
-// percent returns n of all in percent, with the same rounding in sentences, tables and the page.
+// percent returns n as a percentage of all. Sentences, tables and the page use the same rounding.
 func percent(n, all int) int { return percentOf(float64(n) / float64(max(1, all))) }
 
-// percentOf returns a share in percent; 1 is 100 %.
+// percentOf returns a share as a percentage. A share of 1 is 100 %.
 func percentOf(share float64) int { return int(math.Round(100 * share)) }
 
 func round(v float64) float64 { return math.Round(10*v) / 10 }

@@ -30,8 +30,8 @@ type Options struct {
 	Environ []string // the process's environment; only its names are written
 }
 
-// Write writes the bundle to a new file that only its owner can read, and lists the contents to
-// out.
+// Write writes the bundle to a new file that only its owner can read, and writes a list of the
+// contents to out.
 func Write(o *Options, out io.Writer) error {
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -40,7 +40,7 @@ func Write(o *Options, out io.Writer) error {
 	parts := collect(o)
 	list := contents(parts)
 	if err := pack(file, o.Now, append([]part{{name: "contents.txt", content: []byte(list)}}, parts...)); err != nil {
-		_ = file.Close() // report the first error
+		_ = file.Close() // only the first error is reported
 		_ = os.Remove(o.Output)
 		return err
 	}
@@ -70,7 +70,7 @@ func contents(parts []part) string {
 	return has.String() + lacks.String()
 }
 
-// pack writes the archive. The archive does not contain the name of the user or the machine.
+// pack writes the archive, which does not contain the names of the user and the machine.
 func pack(w io.Writer, now time.Time, parts []part) error {
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)

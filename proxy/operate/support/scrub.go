@@ -10,8 +10,9 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Texts shorter than shortestSecret would match within ordinary words. The prefix of a secret of at
-// least longSecret characters also counts as a secret, because messages truncate quotations.
+// Texts shorter than shortestSecret would match within ordinary words. If a secret has at least
+// longSecret characters, its prefixes also count as secrets, because messages may truncate
+// quotations.
 const (
 	shortestSecret = 6
 	longSecret     = 24

@@ -88,8 +88,8 @@ func textOf(frame []line) string {
 	return strings.Join(all, "\n")
 }
 
-// TestTroubleFirst checks that, in a small window, the sentence and the rows with a problem are
-// visible, and that one line counts the hidden rows.
+// TestTroubleFirst checks that a small window shows the sentence, the rows with a problem, and the
+// number of hidden rows.
 func TestTroubleFirst(t *testing.T) {
 	v := newView(sample(50))
 	v.press([]byte("2"))

@@ -20,7 +20,7 @@ const (
 	plain     = "\x1b[0m"
 )
 
-// style is the escape sequence for a line's style. A style only repeats what the text says.
+// style is the escape sequence for a line's style, which only repeats the meaning of the text.
 type style string
 
 const (

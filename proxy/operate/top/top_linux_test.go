@@ -22,7 +22,7 @@ type desk struct {
 	stop  context.CancelFunc
 
 	before string   // the terminal's modes before Run
-	ended  chan any // the value with which Run has panicked, or nil
+	ended  chan any // the value with which Run panicked, or nil
 }
 
 func sit(t *testing.T, width, height int, colour bool) *desk {
