@@ -1,5 +1,5 @@
-// Package guard catches panics. A bug in the edge then ends only the call or the unit of work in
-// which it occurs, never the process with all other calls.
+// Package guard catches panics. A bug in the edge therefore ends only the call or the unit of work
+// in which it occurs, never the whole process.
 //
 // # What a panic costs
 //
@@ -10,12 +10,12 @@
 // # What is reported
 //
 // A panic is counted by its place (penstock_panics_total) and logged with its type and its stack as
-// functions and lines. The panic's value is not logged, because it may contain client text. If
-// there are ten panics at a place within ten seconds, the edge is not ready (/-/ready) until there
-// has been no panic at this place for thirty seconds. A load balancer then uses other edges.
+// functions and lines. The panic's value is not logged, because it may contain client text. After
+// ten panics at a place within ten seconds, the edge is not ready (/-/ready) until no panic has
+// occurred at this place for thirty seconds. Until then, a load balancer uses other edges.
 //
 // # Tests
 //
 // Point marks where a test may make the edge panic. With `-tags testing`, Inject arms a point. In a
-// release build Point is an empty function that the compiler removes.
+// release build, Point is an empty function that the compiler removes.
 package guard

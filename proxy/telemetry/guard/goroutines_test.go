@@ -20,14 +20,14 @@ var handedOver = map[string][]string{ // passed to DetachOnClose
 }
 
 // unserved lists the functions that run in other commands, or before serve accepts connections. A
-// panic there ends the command and prints its stack.
+// panic in one of them ends the command and prints the stack.
 var unserved = map[string]bool{
 	"upstreams/engine/detect.go Discover":        true,
 	"proxy/tools/batch/batch.go run.all":         true,
 	"proxy/tools/batch/batch.go run.report":      true,
 	"proxy/operate/top/screen_unix.go watchSize": true,
 	"proxy/operate/top/top.go Run":               true,
-	"proxy/operate/top/top.go loop.ask":          true, // a panic becomes Run's
+	"proxy/operate/top/top.go loop.ask":          true, // Run raises the panic again
 }
 
 // TestGoroutinesAreGuarded checks that every goroutine catches panics under a place, and that each
@@ -65,8 +65,8 @@ type function struct {
 
 type sources struct {
 	funcs  []function
-	words  map[string]string     // a package's string constants: "upstreams.guardProbe"
-	called map[string][]function // by package and bare name
+	words  map[string]string     // string constants, such as "upstreams.guardProbe"
+	called map[string][]function // keyed by package and bare name
 }
 
 func readSources(t *testing.T) *sources {
@@ -133,7 +133,7 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// places returns the places under which f and everything that f starts catch panics.
+// places returns the places under which f, and every goroutine that f starts, catch panics.
 func (s *sources) places(t *testing.T, f function) (found []string) {
 	add := func(place, what string) {
 		switch {

@@ -19,8 +19,8 @@ const (
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine restarts grows from firstPause to lastPause. If the goroutine ran
-// for at least steadyTime, the next pause is firstPause again.
+// The pause before a goroutine restarts grows from firstPause to lastPause. If the goroutine has
+// run for at least steadyTime, the next pause is firstPause again.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
@@ -37,9 +37,9 @@ type record struct {
 	panics atomic.Uint64
 
 	mu     sync.Mutex
-	newest [stormPanics]time.Time // a ring; next is the index of the oldest
+	newest [stormPanics]time.Time // a ring; next is the index of the oldest time
 	next   int
-	storm  bool // panics were too frequent, and calmTime has not passed since
+	storm  bool // the place is in a storm
 }
 
 // New returns a Guard for all places in Places.
@@ -113,7 +113,7 @@ func (g *Guard) run(place string, f func()) (whole bool) {
 	return true
 }
 
-// countPanic does not log the value of the panic, because it may contain client text.
+// countPanic does not log the panic's value, because it may contain client text.
 func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {

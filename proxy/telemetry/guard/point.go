@@ -2,5 +2,5 @@
 
 package guard
 
-// Point is where a test may make the edge panic (see Inject). In this build, Point does nothing.
+// Point marks where a test may make the edge panic (see Inject). In this build, Point does nothing.
 func (*Guard) Point(string) {}

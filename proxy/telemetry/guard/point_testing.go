@@ -4,6 +4,7 @@ package guard
 
 import "sync"
 
+// injected contains, for each guard, the points that must panic and how many times they still must.
 var injected = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int

@@ -41,8 +41,8 @@ type before struct {
 
 func (b *before) forget() { b.rows = nil }
 
-// add returns the usage in rows that is new. Unless all is true, it ignores the sum of old days,
-// because this usage has already been added.
+// add returns the new usage in rows. Unless all is true, it ignores the sum of old days, because
+// this usage has already been added.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *before) differs(file os.FileInfo) bool {
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// of returns a key's usage between two days, both included, from the rows with a model.
+// of returns a key's usage between two days (inclusive), from the rows that have a model.
 func (b *before) of(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow checks that usage that the previous process counts while it drains is added exactly
+// TestFollow checks that usage counted by the previous process while it drains is added exactly
 // once, even if the last line is truncated.
 func TestFollow(t *testing.T) {
 	path := tempLedger(t)
@@ -77,8 +77,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that an unreadable ledger of the previous process counts as a failure, and
-// not as waiting.
+// TestUnreadable checks that an unreadable ledger of the previous process counts as a failure
+// rather than as waiting.
 func TestUnreadable(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -96,9 +96,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestFollowedSumIsWhatWasCounted checks the sums of two edges, one of which follows the other,
-// over many days. It runs their rounds in any order. Both edges must report exactly what was
-// counted.
+// TestFollowedSumIsWhatWasCounted runs two edges, one of which follows the other, over many days,
+// with their rounds in random order. Both edges must report exactly the counted usage.
 func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path := test.TempDir() + "/l"

@@ -17,9 +17,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Export sends the ledger's rows to a sink. A row has the total usage of its day. A sink may
-// receive a row twice and must use the last row of each id. Acknowledged rows are stored in a file
-// next to the ledger. An export resumes from this file.
+// Export sends the ledger's rows to a sink. A row contains the total usage of its day. A sink may
+// receive a row twice, and must use the last row with each id. Acknowledged rows are stored in a
+// file next to the ledger. An export resumes from this file.
 type Export struct {
 	sink Sink
 	to   deliverer
@@ -102,7 +102,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // the days in this sum were exported individually
+		if rows[i].Day == observe.DayBefore { // the days in this sum have been exported individually
 			continue
 		}
 		if len(x.pending) == 0 {
@@ -177,7 +177,7 @@ func (x *Export) open() error {
 			return err
 		}
 		acked := map[rowID]observe.Amount{}
-		if c.header.Edge == h.Edge { // ignores the acknowledgements of another ledger
+		if c.header.Edge == h.Edge { // ignores acknowledgements for another ledger
 			for i := range c.rows {
 				acked[idOf(&c.rows[i])] = c.rows[i].Amount
 			}

@@ -87,8 +87,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 
 func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
 
-// TestExportIsWhatWasCounted checks that the sink receives all counted usage, however the sink
-// fails and edges end. A restarted edge must not send acknowledged rows again.
+// TestExportIsWhatWasCounted checks that the sink receives all counted usage, however sinks fail
+// and edges exit. A restarted edge must not send acknowledged rows again.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -111,7 +111,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				e.now = now
-			case 1: // the edge ends; the disk has all rows, the sink only some
+			case 1: // the edge exits; all rows are on disk, but the sink has only some
 				if err := e.round(); err != nil {
 					t.Fatal(err)
 				}

@@ -33,8 +33,8 @@ type file struct {
 // rewrite.
 const growth = 16 << 20
 
-// Check returns an error if the file at a path is not the ledger of an edge. If there is no file,
-// or the file cannot be read now, Check returns nil, because Run tries again.
+// Check returns an error if the file at a path is not an edge's ledger. If the file does not exist
+// or cannot be read, Check returns nil, because Run tries again.
 func Check(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -115,7 +115,7 @@ func (f *file) takeLock() error {
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may mean only that there is no lock file yet
+			return err // readErr may only mean that there is no lock file yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {

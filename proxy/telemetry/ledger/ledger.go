@@ -21,20 +21,21 @@ import (
 type Options struct {
 	Path  string // if empty, rows are only exported
 	Usage *observe.Usage
-	// If Wait is true, Open follows a ledger that another edge still writes.
+	// If Wait is true, Open follows a ledger that another edge is still writing.
 	Wait bool
 	// Restored is called with newly read usage from other processes, after this usage has been
 	// added to Usage. Open does not call Restored.
 	Restored func(rows []observe.UsageRow)
 
-	// Sinks receive the changed rows once a second, with the edge's name. A sink must not block.
+	// Sinks are called once a second with the edge's name and the changed rows. They must not
+	// block.
 	Sinks []func(edge string, rows []observe.UsageRow)
 	// Exports resume after the last acknowledged row. They require Path.
 	Exports []Sink
 
 	Metrics *metrics.Set
 	Log     *zap.Logger
-	Now     func() time.Time // nil means time.Now
+	Now     func() time.Time // if nil, time.Now
 }
 
 // Ledger stores usage on disk. Run and Close must not be called concurrently.
@@ -50,7 +51,7 @@ type Ledger struct {
 	before  before
 
 	rounds, failed, bad *metrics.Counter
-	behind              atomic.Int64 // since when the oldest pending row has been waiting, in Unix nanoseconds, or 0
+	behind              atomic.Int64 // when the oldest pending row was added, in Unix nanoseconds, or 0
 }
 
 // period is the interval of the rounds. If the edge is killed, at most the usage of one period is
@@ -99,7 +100,7 @@ func Open(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Edge returns the name under which other edges of a fleet know this ledger's rows. Until the
+// Edge returns the name that identifies this ledger's rows to the fleet's other edges. Until the
 // ledger is open, it returns "".
 func (l *Ledger) Edge() string { return l.file.header.Edge }
 
@@ -182,8 +183,8 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds usage that the previous process has written. It adds rows of end users only if all
-// is true, because the row of a user who was dropped and listed again starts with fewer calls.
+// inherit adds usage that the previous process has written. It skips rows of end users unless all
+// is true, because a user who was dropped and listed again starts over with fewer calls.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -199,8 +200,8 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns a key's usage between two days, as far as this process has not counted it under
-// its ledger's name.
+// Inherited returns the part of a key's usage between two days that this process has not counted
+// under its ledger's name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }
@@ -215,8 +216,8 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collect passes rows to the sinks only when the ledger is open. Before that, the rows lack the
-// usage of earlier processes.
+// collect passes rows to the sinks only once the ledger is open, because before that, the rows lack
+// the usage of earlier processes.
 func (l *Ledger) collect() {
 	var rows []observe.UsageRow
 	l.o.Usage.Changed(func(r observe.UsageRow) {

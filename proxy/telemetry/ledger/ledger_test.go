@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// edge has the usage and the ledger of an edge, and a clock that the test sets.
+// edge is the usage and the ledger of an edge, with a clock that the test sets.
 type edge struct {
 	*Ledger
 	calls *observe.Calls
@@ -62,7 +62,7 @@ func (e *edge) call(key, model string, n int) {
 	}, e.now)
 }
 
-// kill ends the edge without its last round.
+// kill ends the edge without a last round.
 func (e *edge) kill() { _ = e.file.close() }
 
 func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now).Total }
@@ -138,7 +138,7 @@ func TestDays(t *testing.T) {
 }
 
 // TestCut truncates the file at every byte, as a kill might. It checks that reading the file
-// returns a state that was written, and that the ledger continues from this state.
+// returns a state that was once written, and that the ledger continues from this state.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -203,8 +203,8 @@ func TestChangedLine(t *testing.T) {
 	}
 }
 
-// TestLocked checks that a second edge cannot open a ledger, and that an edge that takes over waits
-// and adds the first edge's usage.
+// TestLocked checks that a second edge cannot open a ledger, and that an edge that takes over the
+// ledger waits, and adds the first edge's usage.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -278,8 +278,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheck checks that Check accepts a ledger, an empty file and a missing file, and refuses
-// anything else. It creates nothing.
+// TestCheck checks that Check accepts a ledger, an empty file and a missing file, rejects any other
+// file, and creates no file.
 func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
@@ -307,7 +307,7 @@ func TestCheck(t *testing.T) {
 }
 
 // TestNoDisk checks that a ledger whose folder is missing waits, reports the problem, and is
-// written as soon as the folder exists.
+// written once the folder exists.
 func TestNoDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
 	e := mustOpen(t, path, noon)
@@ -364,8 +364,8 @@ func TestFailedWrite(t *testing.T) {
 }
 
 // TestSumIsWhatWasCounted starts and ends edges in different ways, runs their rounds in any order,
-// and truncates the file. The ledger must contain everything that was counted before one of the
-// rounds. After an orderly end, it must contain everything.
+// and truncates the file. The ledger must contain all usage counted before one of the rounds. After
+// an orderly end, it must contain all usage.
 func TestSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -486,7 +486,7 @@ func TestForgedLines(t *testing.T) {
 }
 
 // TestEndUsers checks that rows of end users are not counted in addition to the rows of their key.
-// An edge of an older version must treat them as changed lines.
+// An edge of an older version must treat these rows as changed lines.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

@@ -18,7 +18,7 @@ import (
 type header struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
-	Edge    string    `json:"edge"` // the name under which other edges know this ledger's rows
+	Edge    string    `json:"edge"` // identifies this ledger's rows to other edges
 	Since   time.Time `json:"since"`
 }
 
@@ -27,7 +27,7 @@ const (
 	version = 1
 )
 
-// Row is a row in the format of the file.
+// Row is a row in the file format.
 type Row struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty for the sum of all days that are not stored individually
 	Key   string `json:"key"`
@@ -62,7 +62,8 @@ func (r *Row) usage() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userMark is the prefix of lines about end users. An edge of an older version skips these lines.
+// userMark is the prefix of lines about end users. It makes an edge of an older version skip these
+// lines. Otherwise such an edge would read them as other rows of their keys.
 const userMark = "u"
 
 func appendLine(dst []byte, v any) []byte {
@@ -116,11 +117,11 @@ const maxLine = 64 << 10
 
 type content struct {
 	header header
-	rows   []observe.UsageRow // one for each day
+	rows   []observe.UsageRow // one row for each day
 	good   int64              // length of the file up to the end of the last complete line
 	torn   bool               // a truncated line follows the last complete line
 	bad    int
-	lost   []rowID // rows all of whose lines were skipped, as far as their names could be read
+	lost   []rowID // rows without a valid line, as far as their names could be read
 	// emptied is true if the file was once a ledger and is empty now.
 	emptied bool
 }
@@ -128,7 +129,7 @@ type content struct {
 // errForeign means that the file was not written by an edge.
 var errForeign = errors.New("not the ledger of a penstock")
 
-// read reads a ledger. It refuses a file that does not start like a ledger, so that the edge never
+// read reads a ledger. It rejects a file that does not start like a ledger, so that the edge never
 // overwrites another file.
 func read(from io.Reader) (c content, err error) {
 	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}

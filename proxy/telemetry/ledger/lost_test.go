@@ -78,8 +78,8 @@ func warningsOf(t *testing.T, path string, text []byte) string {
 	return warnings(t, path)
 }
 
-// TestFolderWithoutRights checks that the error names the missing permission, and not the lock file
-// that could not be created.
+// TestFolderWithoutRights checks that the error names the missing permission rather than the lock
+// file that could not be created.
 func TestFolderWithoutRights(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")

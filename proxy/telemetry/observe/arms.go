@@ -7,9 +7,9 @@ import (
 )
 
 // The edge counts the calls of each arm of a model, and of the upstreams without an arm. It
-// measures the answers to calls that were assigned to the arm, if the first attempt succeeded. For
-// a call that was redirected to the arm, it counts only the end, because redirected calls are not a
-// fair sample.
+// measures an arm by the answers to the calls assigned to it, if the first attempt succeeded. For a
+// call redirected to the arm, it counts only the end, because redirected calls are not a fair
+// sample.
 
 // Spread counts values by size. Each element is a bucket and its count, sorted by bucket.
 type Spread [][2]uint64
@@ -21,7 +21,7 @@ const (
 	buckets      = (20 - lowestOctave) * perOctave
 )
 
-// BucketWidth is the width of a bucket, in natural logarithms.
+// BucketWidth is the natural logarithm of the ratio between a bucket's bounds.
 const BucketWidth = math.Ln2 / perOctave
 
 // Middle returns the geometric middle of a bucket.
@@ -83,7 +83,7 @@ type Arm struct {
 	Refused uint64 `json:"refused"` // no slot was free, or no upstream accepted calls
 	Left    uint64 `json:"left"`
 
-	TTFT   Spread `json:"ttft_seconds"` // from sending a request to the first event of its stream
+	TTFT   Spread `json:"ttft_seconds"` // from sending the request to the first event of the stream
 	Speed  Spread `json:"tokens_per_second"`
 	Length Spread `json:"completion_tokens"`
 
@@ -112,13 +112,13 @@ func (a *Arm) Since(b *Arm) Arm {
 }
 
 type armStats struct {
-	ended, missed                atomic.Int64 // calls that ended at the arm, and calls of the arm that ended elsewhere
+	ended, missed                atomic.Int64 // calls that ended at the arm; calls of the arm that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
 	ttft, speed, length          spread
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
-// count counts a call that was assigned to the arm. If an engine of the arm refuses a request, this
+// count counts a call that was assigned to the arm. If an engine of the arm rejects a request, this
 // counts as a failure of the arm only if another arm answers the request. Otherwise the request may
 // be at fault.
 func (a *armStats) count(r *Record, took float64) {
@@ -159,7 +159,7 @@ func (a *armStats) answered(r *Record, took float64) {
 	generated := r.CompletionTokens
 	if r.Stream {
 		took -= r.TTFT.Seconds()
-		generated-- // does not count the first token
+		generated-- // the first token does not count
 	} else {
 		took -= r.Queue.Seconds()
 	}
@@ -180,7 +180,8 @@ func (r *Record) ownArm() string {
 	return r.Arm
 }
 
-// arm returns the statistics of a model's arm. If the model is not configured, they are discarded.
+// arm returns the statistics of a model's arm. If the model is not configured, the statistics are
+// discarded.
 func (s *series) arm(model, name string) *armStats {
 	return entryOf(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
 }
@@ -202,8 +203,8 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns how many calls ended at the arm, how many calls of the arm ended elsewhere, and how
-// many calls of the arm were refused or found no slot.
+// OfArm returns the number of calls that ended at the arm, that were assigned to the arm but ended
+// elsewhere, and that were assigned to the arm but refused or found no slot.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

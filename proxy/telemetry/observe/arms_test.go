@@ -78,7 +78,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestArmsCostNothing checks that a call of a model without arms costs nothing for arms.
+// TestArmsCostNothing checks that a call to a model without arms creates no arm statistics, and
+// that counting a call for an arm does not allocate.
 func TestArmsCostNothing(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	r, now := good("m", "a"), time.Now()

@@ -46,7 +46,7 @@ func (c *Calls) SetLog(l config.Log) {
 	c.log.setLevel(l.Level)
 }
 
-// Begin counts a call as in flight until Finish is called.
+// Begin counts a call as in flight until Finish.
 func (c *Calls) Begin() { c.inflight.Add(1) }
 
 // InFlight returns the number of calls between Begin and Finish.
@@ -59,9 +59,9 @@ func (c *Calls) Finished() uint64 { return c.finished.Get() }
 // model was removed is counted under "-", and a call whose key was removed under "other".
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
-// Finish counts r, stores it and writes its line. It must be called exactly once for each Begin.
-// The call stays in flight until it has been counted, so that code that waits for the last call
-// sees complete counts.
+// Finish counts r, stores it and writes its access line. It must be called exactly once for each
+// Begin. The call stays in flight until it has been counted, so that code that waits for the last
+// call to end sees complete counts.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
@@ -192,13 +192,13 @@ type Meter struct {
 	moved int // number of events from previous upstreams
 
 	handed instant.Time // when measurements were last added to the counters
-	told   int          // number of events that have been added to the counters
+	told   int          // number of events already added to the counters
 	kept   int
-	gaps   [16]float64 // in seconds; only the first kept elements are valid
+	gaps   [16]float64 // in seconds; only gaps[:kept] is valid
 }
 
-// keepFor is how long a Meter collects measurements. It is shorter than the interval at which the
-// counters are read.
+// keepFor is how long a Meter collects measurements. keepFor is shorter than the interval at which
+// the counters are read.
 const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter for a new stream. Model and upstream are configured names.

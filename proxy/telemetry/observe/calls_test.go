@@ -114,7 +114,7 @@ func TestFinishCounts(t *testing.T) {
 }
 
 // TestSeriesGoAway checks that removed models and upstreams leave no series behind, and that calls
-// that end later create none.
+// that end later create no series.
 func TestSeriesGoAway(t *testing.T) {
 	c, page := newTestCalls(t)
 	finish(c, good("m", "a"))
@@ -197,8 +197,8 @@ func TestSuspectMarkup(t *testing.T) {
 	}
 }
 
-// TestSeriesUnderReloads ends calls while models are added and removed. It checks that only
-// configured names have series afterwards.
+// TestSeriesUnderReloads ends calls while models are added and removed. It checks that, after that,
+// only configured names have series.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	var wg sync.WaitGroup
@@ -269,8 +269,8 @@ func TestUndescribedStaysVisible(t *testing.T) {
 }
 
 // TestHistory checks that events of running streams are counted soon after they are received, and
-// that tokens without an event count in the steps in which they were generated. Old steps must
-// vanish.
+// that tokens without an event are counted in the steps in which they were generated. Old steps
+// must be removed.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -308,8 +308,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestMeterKeeps checks that a stream adds its measurements to the shared counters in batches, soon
-// and completely, for the upstream that sent the events.
+// TestMeterKeeps checks that a stream soon adds all its measurements to the shared counters, in
+// batches, for the upstream that sent the events.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
@@ -498,8 +498,8 @@ func TestTTFTOfStreams(t *testing.T) {
 	}
 }
 
-// TestInFlightUntilTold checks that a call is in flight until its line is written, so that code
-// that waits for the last call may close the log.
+// TestInFlightUntilTold checks that a call is in flight until its line has been written. The log
+// may therefore be closed once no call is in flight.
 func TestInFlightUntilTold(t *testing.T) {
 	var c *Calls
 	var atLine, counted int64
@@ -515,7 +515,7 @@ func TestInFlightUntilTold(t *testing.T) {
 	}
 }
 
-// TestFailedCallsEndToo checks that the calls of the last minutes include failed calls.
+// TestFailedCallsEndToo checks that the calls that ended in the last minutes include failed calls.
 func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()

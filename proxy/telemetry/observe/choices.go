@@ -31,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns how many prompt tokens the engine was expected to have cached, scaled to prompt,
-// the engine's count.
+// expect returns how many prompt tokens the engine was expected to have cached. The result is
+// scaled to prompt, the engine's token count.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -44,14 +44,15 @@ func (c *Choice) expect(prompt int) int {
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
 	Cached   uint64 `json:"cached_tokens"`
-	Expected uint64 `json:"expected_cached_tokens"` // tokens of Prompt that the engines were expected to have cached
+	Expected uint64 `json:"expected_cached_tokens"` // the part of Prompt that engines were expected to have cached
 }
 
 // CachedShare returns the cached share of prompt tokens, from 0 to 1. If there are no prompts, it
 // returns 0.
 func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
 
-// ExpectedShare returns the share of prompt tokens that engines were expected to have cached.
+// ExpectedShare returns the share of prompt tokens that engines were expected to have cached, from
+// 0 to 1.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
 // book adds the prompt of an ended call if the call could choose among engines.

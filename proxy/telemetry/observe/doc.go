@@ -10,17 +10,17 @@
 // labels, so no client can add a series.
 //
 // Client text is never written: the Record has no field for a prompt, a reply, a path or a header.
-// If the configuration enables them, the Record has the client's address (log.client) and a keyed
-// hash of the client's session (log.sessions).
+// If the configuration enables this, the Record contains the client's address (log.client) and a
+// keyed hash of the client's session (log.sessions).
 //
 // Metrics are looked up by a small struct, because building the name of a metric would cost more
-// than counting. The lookup maps are read without a lock and copied when they grow. When a reload
-// removes a name, its series are dropped, and a call that ends later is counted under "-". The
-// counts of a removed upstream are not added to "-", because rate and increase would show that as a
+// than counting. The lookup maps are read without a lock and copied when they grow. If a reload
+// removes a name, the name's series are dropped, and calls that end later are counted under "-". A
+// removed upstream's counts are not added to "-", because rate and increase would show the sum as a
 // burst of calls.
 //
-// One table lists every metric (families.go) with its type and its description. The page is written
-// from that table, and the dashboard and the alert rules are tested against it.
+// One table lists every metric (families.go) with its type and its description. The metrics page is
+// generated from this table, and the dashboard and the alert rules are tested against it.
 //
 // The status page shows calls from a fixed ring (recent.go), counts of reasons (reasons.go), and
 // short histories of models at upstreams (history.go, summarized by outlook.go).
@@ -34,5 +34,5 @@
 // because the processor does not report how many spans it loses.
 //
 // The log is written by one goroutine from a bounded buffer (Sink). If a disk is slow or a pipe is
-// blocked, the Sink drops lines and counts them, but never makes a request wait.
+// blocked, the Sink drops and counts lines, but never makes a request wait.
 package observe

@@ -18,12 +18,12 @@ func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 // endUsersListed limits the users in reports to those with the highest usage.
 const endUsersListed = 1000
 
-// endUsers has the accounts of end users. The account of a key includes the accounts of its end
+// endUsers contains the accounts of end users. A key's account includes the accounts of its end
 // users. Usage of unlisted users is reported as "all others".
 //
-// Besides the listed users, endUsers counts the same number of unlisted users. An unlisted user
-// replaces the last listed user if the former has more usage. A client that invents a name for each
-// call therefore cannot displace users that have more usage than a single call.
+// Besides the listed users, endUsers counts the same number of unlisted users. If an unlisted user
+// has more usage than the last listed user, the two change places. A client that invents a name for
+// each call therefore cannot displace users that have more usage than a single call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
@@ -162,7 +162,7 @@ func (e *endUsers) restore(rows []UsageRow) {
 	e.rank()
 }
 
-// UserUsage is the usage of an end user of a key, for all models.
+// UserUsage is the usage of one of a key's end users, for all models.
 type UserUsage struct {
 	User  string `json:"user"` // a keyed hash; empty for all others, and for calls without a user
 	Total Amount `json:"total"`
@@ -191,7 +191,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others returns the part of a key's usage that belongs to none of its listed end users.
+// others returns the part of a key's usage that belongs to no listed end user.
 func (k *KeyUsage) others() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}
@@ -225,7 +225,7 @@ func (a Amount) Beyond(b Amount) Amount {
 	return a
 }
 
-// subUpTo subtracts b. No number becomes negative, although a ledger may have lost a line of a.
+// subUpTo subtracts b. No number becomes negative, even if a ledger has lost a line of a.
 func (a *Amount) subUpTo(b Amount) {
 	a.Calls -= min(a.Calls, b.Calls)
 	a.Prompt -= min(a.Prompt, b.Prompt)

@@ -22,7 +22,7 @@ func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
 	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
-// wantWhole checks that the accounts of the users contain all usage of their keys exactly once.
+// wantWhole checks that the users' accounts contain all usage of their keys exactly once.
 func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
 	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
 	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {
@@ -51,14 +51,14 @@ func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *U
 }
 
 // TestEndUsers checks that end users have accounts within the account of their key, and that the
-// remaining usage is reported for all others.
+// remaining usage is reported as that of all others.
 func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	a, b := userNamed(1), userNamed(2)
 	bookUser(&u, "k", a, 10, at)
 	bookUser(&u, "k", a, 5, at.AddDate(0, 0, 1))
-	bookUser(&u, "k", b, 7, at) // a call of yesterday is counted after a call of today
+	bookUser(&u, "k", b, 7, at) // yesterday's call is counted after a call today
 	bookUser(&u, "k", EndUser{}, 100, at)
 	bookUser(&u, "j", a, 1, at)
 	got := wantWhole(t, &u, at)

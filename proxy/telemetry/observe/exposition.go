@@ -20,7 +20,7 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes each family: its head, then its samples. At the end, it writes the text end.
+// writePage writes each family's head and samples. Finally, it writes the text in end.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The history of a deployment has historySlots slots of historyStep each, and takes 11 KB.
+// A history has historySlots slots of historyStep each, and occupies 11 KB.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
@@ -26,7 +26,7 @@ type history struct {
 // slot contains the results of one step. at is the number of the step since 1970.
 type slot struct {
 	at                      int64
-	in, out                 float64 // tokens
+	in, out                 float64 // prompt and answer tokens
 	prompts                 Prompts
 	ok, failed, full, other uint32
 	retried                 uint32 // failed attempts that were followed by another attempt
@@ -34,8 +34,8 @@ type slot struct {
 }
 
 // historyBounds are the upper bounds of the buckets, in milliseconds. They include 1000 and 2000,
-// because the verdict compares quantiles with these values. The precision of a quantile is the
-// width of its bucket, but a quantile is always on the correct side of a bound.
+// because the verdict compares quantiles with these values. A quantile is only as precise as the
+// width of its bucket, but it is always on the correct side of a bound.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,

@@ -14,7 +14,7 @@ import (
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
-	noAccount    = "-" // no key was required, or none was recognized
+	noAccount    = "-" // no key was required, or the key was not recognized
 )
 
 type keySeries struct {
@@ -23,8 +23,8 @@ type keySeries struct {
 	refusals table[string, *atomic.Int64] // by reason, from a closed set
 }
 
-// Account returns the key under which a call is counted. For a call with a token, this is the
-// template for the token's rights. Otherwise it is the key of the call.
+// Account returns the key under which a call is counted. For a call made with a token, this is the
+// template that defines the token's rights. Otherwise it is the call's key.
 func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
 func (s *series) account(name string) *keySeries {

@@ -35,7 +35,7 @@ func TestKeys(t *testing.T) {
 		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
 		{Key: "k", Outcome: Limited, Status: 429, Code: "capacity_full", Attempts: 1},
 		{Key: "k", Outcome: ClientError, Status: 403, Code: "model_not_allowed"},
-		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // refused by the engine
+		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // rejected by the engine
 		{Key: "k", Outcome: UpstreamFail, Status: 502, Code: "upstream_failed", Attempts: 2},
 		{Key: "k", Outcome: ClientGone, Status: 499, Code: "client_gone"},
 		{Outcome: ClientError, Status: 401, Code: "invalid_api_key"},

@@ -61,8 +61,8 @@ func (a accessLog) setLevel(level string) {
 	}
 }
 
-// level returns warn if the service failed the call, so that a filter finds these calls, whatever
-// their status is. For example, the status of a broken stream is 200.
+// level returns warn if the service failed the call, so that a filter finds these calls whatever
+// their status. For example, the status of a broken stream is 200.
 func (o Outcome) level() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel

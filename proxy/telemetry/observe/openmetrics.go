@@ -11,8 +11,9 @@ import (
 // OpenMetricsType is the content type of WriteOpenMetrics's output.
 const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0. Counter families have names without
-// _total, units are added, and an end mark makes a truncated page invalid.
+// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0. Unlike the text format, counter
+// families have names without _total, families have units, and an end mark makes a truncated page
+// detectable.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
 }
@@ -21,7 +22,8 @@ func openMetricsHead(f *Family) string {
 	name, kind := f.Name, string(f.Kind)
 	if f.Kind == Counter {
 		name = strings.TrimSuffix(name, "_total")
-		// A gauge already has this name, and two families must not have the same name.
+		// If a gauge has the name without _total, keep _total, because two families must not share
+		// a name.
 		if _, taken := kinds[name]; taken {
 			name, kind = f.Name, "unknown"
 		}

@@ -33,7 +33,7 @@ func TestPrefersOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestOpenMetrics checks that the page is equal to the text page, except where the formats differ.
+// TestOpenMetrics checks that the page equals the text page, except where the formats differ.
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	set := metrics.NewSet()

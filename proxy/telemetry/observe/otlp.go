@@ -74,9 +74,9 @@ func otlpEndpoint(configured string) (string, error) {
 }
 
 // noRedirects is the Proxy function of the exporter's transport, which runs before each request. It
-// refuses a request that follows a redirect, because the headers may contain a credential for the
-// configured host. A custom HTTP client could do the same, but the exporter would then ignore its
-// variables for certificates and the timeout.
+// rejects a request that follows a redirect, because the headers may contain a credential for the
+// configured host. A custom HTTP client could also do this, but would make the exporter ignore the
+// environment variables for certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -86,7 +86,8 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 
 const spansQueued = 4096
 
-// spanQueue prevents an overflow of the SDK's batch processor, which would drop spans silently.
+// spanQueue prevents the SDK's batch processor from overflowing, because the processor would drop
+// spans silently.
 type spanQueue struct {
 	sdk.SpanProcessor
 
@@ -110,8 +111,8 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends. When it returns, no
-// goroutine is left.
+// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends. When Shutdown
+// returns, no goroutine is left.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
 	q.exporter.cancel() // otherwise the processor would continue until its timeout
@@ -127,7 +128,7 @@ type spanExporter struct {
 	guard   *guard.Guard
 	waiting atomic.Int64 // spans that have ended and are not exported yet
 	dropped atomic.Uint64
-	running context.Context // ends when Shutdown gives up
+	running context.Context // canceled when Shutdown gives up
 	cancel  context.CancelFunc
 	stopped chan struct{}
 }

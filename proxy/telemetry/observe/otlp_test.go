@@ -98,8 +98,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportCertificates checks that the SDK's variables for certificates apply. With a custom HTTP
-// client, the exporter would ignore them.
+// TestExportCertificates checks that the SDK's variables for certificates apply. If it had a custom
+// HTTP client, the exporter would ignore them.
 func TestExportCertificates(t *testing.T) {
 	withoutVariables(t)
 	var taken atomic.Int32
@@ -122,7 +122,7 @@ func TestExportCertificates(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded checks that an endpoint that never answers cannot delay Close beyond the end
+// TestCloseIsBounded checks that an endpoint that never responds cannot delay Close beyond the end
 // of the context, and that no goroutine is left.
 func TestCloseIsBounded(t *testing.T) {
 	withoutVariables(t)
@@ -155,7 +155,7 @@ func TestCloseIsBounded(t *testing.T) {
 }
 
 // TestVariables checks that a variable that is unreadable or has no effect is logged without its
-// value, and that the edge starts nevertheless.
+// value, and that the edge still starts.
 func TestVariables(t *testing.T) {
 	for _, c := range []struct {
 		name, value, log string

@@ -14,7 +14,7 @@ const ReasonWindow = 5 * time.Minute
 // models.
 const mostReasons = 512
 
-// OtherKeys is used instead of the key in a Reason if there are too many reasons.
+// OtherKeys replaces the key in a Reason if there are too many reasons.
 const OtherKeys = "(others)"
 
 // Reason describes why calls were refused or failed.
@@ -22,7 +22,7 @@ type Reason struct {
 	Code     string
 	Status   int
 	Outcome  Outcome
-	Limit    string
+	Limit    string // the exceeded limit of the key, or empty
 	Model    string
 	Key      string // key id, for a refusal
 	Upstream string
@@ -35,7 +35,7 @@ type Reason struct {
 type ReasonCount struct {
 	Reason
 	Count  int
-	Minute int // the part of Count in the last minute
+	Minute int // the part of Count that is from the last minute
 	Last   time.Time
 }
 
@@ -59,7 +59,7 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// row returns the row for a reason. If there are too many rows, it first removes those without
+// row returns the row for a reason. If there are too many rows, it first removes rows without
 // recent calls.
 func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {

@@ -9,8 +9,8 @@ import (
 
 const recentRows = 256
 
-// Recent stores up to keptRows calls of each kind for keptFor. On a busy edge, the newest calls
-// alone would cover only a few seconds.
+// Recent stores up to keptRows calls of each kind for keptFor, because the newest calls of a busy
+// edge cover only a few seconds.
 const (
 	keptRows = 1000
 	keptFor  = time.Hour
@@ -39,8 +39,8 @@ type Recent struct {
 // kept stores calls of one kind. Its memory grows with the number of calls, up to keptRows.
 type kept struct {
 	mu   sync.Mutex
-	rows []Ended // used as a ring when it is full
-	next int     // index of the oldest row if the ring is full
+	rows []Ended // a ring, once it is full
+	next int     // index of the oldest row, once the ring is full
 }
 
 func (k *kept) add(r *Record, now time.Time) {
@@ -131,8 +131,8 @@ func (r *Record) Slow() bool {
 	return r.Queue > SlowQueue || r.Stream && r.UpstreamTTFT > SlowFirstToken
 }
 
-// Refused reports whether the call was refused before a request was sent to an engine, although the
-// service was not at fault.
+// Refused reports whether the call was refused before a request was sent to an engine, even though
+// the service was not at fault.
 func (r *Record) Refused() bool { return r.isRefusal() && !r.Outcome.Failed() }
 
 func (r *Recent) add(rec *Record, now time.Time) {

@@ -24,7 +24,7 @@ const (
 	Internal     Outcome = "internal"
 )
 
-// Failed reports whether the service failed the call. The alert uses the same outcomes.
+// Failed reports whether the service failed the call. The alert counts the same outcomes.
 func (o Outcome) Failed() bool {
 	return o == UpstreamFail || o == StreamBroken || o == Timeout || o == NoRoute || o == Internal
 }
@@ -42,7 +42,7 @@ const (
 	PhaseStalled   Phase = "stalled" // only for calls that have ended: the client stopped reading
 )
 
-// ID is a request id: "req_" and 26 characters. Storing an id allocates nothing.
+// ID is a request id: "req_" and 26 characters. Storing an ID does not allocate.
 type ID [30]byte
 
 // String returns the id as clients see it.
@@ -55,50 +55,49 @@ func IsID(s string) bool {
 }
 
 // Record contains everything that is reported about one call. Model, Upstream and Key are
-// configured names or empty, and User and Session are keyed hashes. No field can contain client
-// text.
+// configured names or empty, and User and Session are keyed hashes. No field contains client text.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
 	ProxyRequestID                              string // from a proxy in listen_trusted, or empty
-	// User is the user of the application that has the key, or zero if unknown.
+	// User is the end user of the application that owns the key, or zero if unknown.
 	User     EndUser
 	Session  Session
-	Template string // the key that is the template for a token's rights
+	Template string // the key that defines a token's rights
 
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
 	Resumed          int
 	Class            string // class of the call; empty for the first class
-	Asked            string // the model that the client requested if Model answered instead
+	Asked            string // the requested model, if a different model (Model) answered
 	Nearest          string // the configured model that the client may have meant by an unknown name
 	// Tier is the tier of the upstream in the last attempt. The first tier is 0.
 	Tier int
 	// Arm is the arm of the upstream in the last attempt. If there was no attempt, Arm is the arm
 	// to which the call was assigned. It is empty if the model has no arms and no shadow.
 	Arm       string
-	MissedArm string  // if an upstream of another arm was used: the arm to which the call was assigned, or NoArm
+	MissedArm string  // the assigned arm (or NoArm), if another arm's upstream was used
 	Choice    *Choice // why the last upstream was chosen; nil if there was no alternative
 	Code      string
 	Finish    string
-	// Markup is the model markup at the start of the answer, from a closed set. The engine should
-	// have removed it.
+	// Markup is the model markup, from a closed set, at the start of the answer. The engine should
+	// have removed this markup.
 	Markup           string
 	Dropped          []string // members omitted from the request, from a closed set
-	Limit            string
+	Limit            string   // the limit of the key that rejected the call, or empty
 	Outcome          Outcome
 	Phase            Phase
 	PromptTokens     int
 	CompletionTokens int
 	CachedTokens     int
-	ExpectedCached   int  // the part of PromptTokens that was expected to be cached; see Choice
+	ExpectedCached   int  // the part of PromptTokens expected to be cached; see Choice
 	TokensEstimated  bool // the engine did not report token counts
 	Spend            money.Amount
 	Committed        bool // bytes of a stream were sent
 
 	Queue        time.Duration
-	TTFT         time.Duration // until the first event or, without streaming, the last byte
+	TTFT         time.Duration // until the first event or, if not streamed, the last byte
 	UpstreamTTFT time.Duration // from sending the request to the first event
 	Overhead     time.Duration // the time that the edge added before the first byte of the answer, or 0 if unknown
 
@@ -140,7 +139,7 @@ type FailedAttempt struct {
 	Cause        string // one of upstreams.Causes
 	EngineStatus int
 	Arm          string        // arm of the upstream, as in Record
-	Rejected     bool          // the engine refused the request itself
+	Rejected     bool          // the engine rejected the request because of its content
 	Fault        bool          // the attempt counts as a failure of the upstream
 	After        time.Duration // from the start of the call to the start of the attempt
 	Took         time.Duration
@@ -155,8 +154,8 @@ func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Star
 
 // Limits that do not belong to a key.
 const (
-	limitPool   = "pool"   // all slots of the model are in use, and its queue is full or timed out
-	limitEngine = "engine" // the engines refused
+	limitPool   = "pool"   // all the model's slots are in use, and its queue is full or timed out
+	limitEngine = "engine" // the engines refused the call
 )
 
 // limit returns the limit that refused a call whose outcome is Limited. The result comes from a

@@ -5,11 +5,11 @@ import "time"
 // RingSlot is the time that one slot of a Ring covers.
 const RingSlot = 10 * time.Second
 
-// Ring counts over a window of time slots. T is the type of the counts in a slot.
+// Ring stores counts in time slots. T is the type of a slot's counts.
 type Ring[T any] struct{ slots []ringSlot[T] }
 
 type ringSlot[T any] struct {
-	at     int64 // the slot's number since 1970; counts with another number are stale
+	at     int64 // the slot's number since 1970; if it differs, the counts are stale
 	counts T
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Histogram bounds, in seconds. The gap bounds cover engines with more than 1,000 tokens per second
-// as well as engines that swap.
+// Histogram bounds, in seconds. The gap bounds cover fast engines (more than 1,000 tokens per
+// second) and engines that swap.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -65,11 +65,11 @@ type (
 	markupKey struct{ model, markup string }
 	tierKey   struct {
 		model string
-		tier  int // above 0
+		tier  int // above 0, which is the first tier
 	}
 	classKey    struct{ model, class string } // class is not the first class
 	choiceKey   struct{ model, reason string }
-	fallbackKey struct{ model, to string } // to answered calls for model, or received copies of them
+	fallbackKey struct{ model, to string } // to answered calls for model, or received copies of such calls
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
 	failureKey  struct{ upstream, cause, status string }
@@ -111,8 +111,8 @@ func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// entryOf returns the value of a key, or a new value if there is none. A new value is stored only if
-// keep returns true, because what is counted for a removed model must not come back. keep runs with
+// entryOf returns the value of a key, or a new value if there is none. A new value is stored only
+// if keep returns true, because a removed model must not get new series. keep is called with
 // series.mu held.
 func entryOf[K comparable, V any](s *series, t *table[K, *V], k K, keep func() bool) *V {
 	if v, ok := t.get(k); ok {
@@ -130,9 +130,9 @@ func entryOf[K comparable, V any](s *series, t *table[K, *V], k K, keep func() b
 	return v
 }
 
-// wordsKnown holds the label values of families with small sets. These series exist from the start,
-// with the value 0. If a series appeared only with its first event, increase and rate would miss
-// that event.
+// wordsKnown contains the label values of families with small sets. Their series exist from the
+// start, with the value 0. If a series appeared only with its first event, increase and rate would
+// miss that event.
 var wordsKnown = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -157,8 +157,8 @@ func newSeries(set *metrics.Set) *series {
 	return s
 }
 
-// modelSeries has the series of one model in one dialect. If the model is empty, only the counters
-// of ended calls exist.
+// modelSeries contains the series of one model in one dialect. If the model is empty, only the
+// counters of ended calls exist.
 type modelSeries struct {
 	key                        modelKey
 	dropped                    bool // the model was removed from the configuration; guarded by series.mu
@@ -248,7 +248,7 @@ func (m *modelSeries) observe(r *Record, now time.Time) {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // an answer that is not streamed has no first token
+	if r.Stream && r.TTFT > 0 { // an answer that is not streamed has no time to first token
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
@@ -268,8 +268,8 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns the series of an upstream. If the upstream is no longer configured, they are not
-// exported.
+// upstream returns an upstream's series. If the upstream is no longer configured, these series are
+// not exported.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
@@ -294,7 +294,7 @@ func (u *upstreamSeries) finish(r *Record) {
 	}
 }
 
-// pair returns the history of a model at an upstream. If one of them is no longer configured, the
+// pair returns the history of a model at an upstream. If either is no longer configured, the
 // history is discarded.
 func (s *series) pair(model, upstream string) *history {
 	return entryOf(s, &s.pairs, pairKey{model, upstream}, func() bool {
@@ -335,8 +335,8 @@ func (k failureKey) name() string {
 	return "penstock_upstream_failures_total" + labels("upstream", k.upstream, "cause", k.cause, "status", k.status)
 }
 
-// statusLabel returns the label for a status. All numbers that are not HTTP statuses share a label,
-// because an engine may send any number.
+// statusLabel returns the label for a status. All numbers that are not HTTP statuses share one
+// label, because an engine may send any number.
 func statusLabel(status int) string {
 	switch {
 	case status == 0:

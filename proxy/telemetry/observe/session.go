@@ -23,8 +23,8 @@ var sessionSecret = sync.OnceValue(func() []byte {
 })
 
 // SessionOf returns the Session for the hash of a session's name. If the hash is 0, it returns the
-// zero Session. The first hash has no secret, so without this second hash a reader of the log could
-// test guessed names.
+// zero Session. SessionOf hashes the hash again with a secret, because otherwise a reader of the
+// log could test guessed names.
 func SessionOf(hash uint64) (s Session) {
 	if hash == 0 {
 		return s

@@ -8,10 +8,10 @@ type ShadowEnd uint8
 // The values of ShadowEnd.
 const (
 	ShadowOK       ShadowEnd = iota
-	ShadowFailed             // its engine failed, or sent no valid answer
-	ShadowUnfit              // the rules, the context or the engine of the other model do not allow the request
+	ShadowFailed             // the engine failed, or sent no valid answer
+	ShadowUnfit              // the other model's rules, context or engine do not allow the request
 	ShadowNoSlot             // calls were waiting, or every engine was at least half busy or accepted no calls
-	ShadowNoMemory           // limits.body_memory or limits.reply_memory was used up
+	ShadowNoMemory           // limits.body_memory or limits.reply_memory was exhausted
 	ShadowLeft
 	ShadowDrained // the edge or the engine is draining
 	ShadowForbidden
@@ -57,7 +57,7 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns how the copies of a model's calls that were sent to another model ended.
+// ShadowsOf returns how a model's call copies sent to another model ended.
 func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {
@@ -68,7 +68,8 @@ func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	return out
 }
 
-// shadow returns the statistics of copies. If the model is not configured, they are discarded.
+// shadow returns the statistics of copies. If the model is not configured, the statistics are
+// discarded.
 func (s *series) shadow(k fallbackKey) *shadowStats {
 	return entryOf(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
 }

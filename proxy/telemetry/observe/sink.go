@@ -17,7 +17,7 @@ const (
 )
 
 // Sink is an asynchronous, bounded io.Writer for log lines. Write never waits for the destination.
-// Lines that do not fit into the buffer, or that the destination refuses, are dropped and counted.
+// Lines that do not fit into the buffer, or that the destination rejects, are dropped and counted.
 // Sink is safe for concurrent use.
 type Sink struct {
 	dst     io.Writer
@@ -58,8 +58,8 @@ func (s *Sink) Sync() error { return nil }
 // Dropped returns the number of lines lost since the edge started.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes the buffered lines. If the destination blocks for closeTime, Close returns although
-// the goroutine still runs.
+// Close writes the buffered lines. If the destination blocks for closeTime, Close returns even
+// though the goroutine is still running.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true

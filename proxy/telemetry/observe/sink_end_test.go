@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sick accepts the first bytes of every write and refuses the remaining bytes.
+// sick accepts the first bytes of every write and rejects the remaining bytes.
 type sick struct {
 	takes int
 	got   bytes.Buffer
@@ -25,7 +25,7 @@ func (s *sick) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestSinkCountsWhatIsRefused checks that lines that a full disk or a closed pipe refuses are
+// TestSinkCountsWhatIsRefused checks that lines rejected by a full disk or a closed pipe are
 // counted, including partly written lines.
 func TestSinkCountsWhatIsRefused(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestSinkCountsWhatIsRefused(t *testing.T) {
 }
 
 // TestSinkNeverBlocks checks a destination that accepts no bytes. Lines that do not fit into the
-// buffer are lost, but neither writers nor the end of the process are delayed..
+// buffer are lost, but neither writers nor the exit of the process may be delayed.
 func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ type History struct {
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
 	Ended           int       `json:"calls_5m"` // calls that ended at an engine, with any outcome
 	Failed          int       `json:"failed_5m"`
-	Retried         int       `json:"retried_5m"` // failed attempts that another attempt followed
+	Retried         int       `json:"retried_5m"` // failed attempts that were followed by another attempt
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
@@ -55,7 +55,7 @@ type sum struct {
 
 type sums struct {
 	steps  [historySlots]sum // the current step is last
-	minute times             // times to the first token in the last minute
+	minute times             // times to first token in the last minute
 	wait   times             // waits for a slot in the last minute
 }
 

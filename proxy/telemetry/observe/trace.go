@@ -35,9 +35,9 @@ type Tracer struct {
 // path, the Tracer uses /v1/traces. It connects only when it sends the first batch. instance
 // distinguishes the edge from other edges. g catches panics while sending.
 //
-// The variables of the OpenTelemetry SDK apply, except those of the endpoint and of the length of
-// the queue. A variable that cannot be read is logged without its value, which may be a credential.
-// The edge starts nevertheless.
+// The OpenTelemetry SDK's environment variables apply, except those for the endpoint and the queue
+// length. If a variable cannot be read, the edge logs its name, but not its value, which may be a
+// credential, and starts anyway.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
@@ -88,7 +88,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 // CallSpan is the span of one call. Only the call's goroutine may use it.
 type CallSpan struct {
 	tracer *Tracer
-	ctx    context.Context // contains only the parent span of the attempts
+	ctx    context.Context // contains only the parent span for attempts
 	span   trace.Span
 }
 

@@ -132,8 +132,8 @@ func TestResource(t *testing.T) {
 	}
 }
 
-// TestSampling checks that OTEL_TRACES_SAMPLER and its argument decide which traces are recorded, and
-// that the client's decision is kept.
+// TestSampling checks that OTEL_TRACES_SAMPLER and its argument determine which traces are
+// recorded, and that the client's sampling decision is respected.
 func TestSampling(t *testing.T) {
 	const traces = 400
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestSampling(t *testing.T) {
 			if c.parent != "" {
 				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
 			}
-			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // the span is never ended or sent
+			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // this span is never ended or sent
 				recorded++
 			}
 		}
@@ -214,9 +214,9 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 }
 
-// TestEndpointHealth checks that the log reports once that the endpoint refuses spans, with its
-// status and without its URL, and once that it accepts them again. If the endpoint alternates, the
-// log must report this at most once a minute.
+// TestEndpointHealth checks that the log reports once that the endpoint rejects spans, with its
+// status and without its URL, and once that the endpoint accepts spans again. If the endpoint
+// alternates between the two states, the log must report this at most once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

@@ -14,7 +14,7 @@ import (
 // UsageDays is how many days Usage stores individually: the current and the previous month.
 const UsageDays = 62
 
-// usagePairs is the maximum number of pairs of a key and a model. Other pairs are counted under
+// usagePairs is the maximum number of pairs of a key and a model. Any other pairs are counted under
 // usageOther, so that the sums are correct.
 const (
 	usagePairs = 10_000
@@ -68,8 +68,8 @@ type Amount struct {
 	Prompt     uint64 `json:"prompt_tokens"`
 	Cached     uint64 `json:"cached_tokens"`
 	Completion uint64 `json:"completion_tokens"`
-	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
-	// Spend is the cost according to the prices of the models.
+	Estimated  uint64 `json:"estimated_calls"` // calls for which the engine did not report tokens
+	// Spend is the cost according to the models' prices.
 	Spend money.Amount `json:"spend,omitzero"`
 }
 

@@ -9,7 +9,7 @@ import (
 // day. A newer row replaces all older rows with the same key, model, user and day.
 type UsageRow struct {
 	Key, Model string
-	User       string // a keyed hash; rows with a user have no model, and the key's other rows include their usage
+	User       string // a keyed hash; the row has no model, and the key's other rows include its usage
 	Day        int64  // days since 1970, in UTC; DayBefore for the sum of all days that are not stored individually
 	Amount
 }
@@ -75,7 +75,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns the time from which the restored usage was counted, or the zero time.
+// Since returns the time since which the restored usage was counted, or the zero time.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *usageCell) restore(day int64, a Amount) {
 	}
 }
 
-// Of returns a key's usage of all models between two days, both included.
+// Of returns a key's usage of all models between two days (inclusive).
 func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	for p, c := range u.pairs.all() {
 		if p.key != key {

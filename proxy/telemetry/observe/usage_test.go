@@ -46,8 +46,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageIsBounded checks that every call is counted even if there are more pairs than are
-// stored.
+// TestUsageIsBounded checks that every call is counted, even if there are more pairs than
+// usagePairs.
 func TestUsageIsBounded(t *testing.T) {
 	var u Usage
 	cells := map[usagePair]*usageCell{}

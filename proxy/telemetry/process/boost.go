@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// Boost prevents work that allocates a lot, such as reading a configuration, from delaying
-// requests. Until the caller calls done (exactly once), the process has one more processor
+// Boost prevents work that allocates a lot of memory, such as reading a configuration, from
+// delaying requests. Until the caller calls done (exactly once), the process has one more processor
 // (GOMAXPROCS). If PaceGC is active, the work may also allocate some tens of MiB without a
-// collection. done collects the garbage of the work, which takes milliseconds. Boosts may overlap.
+// collection. done collects this garbage, which takes milliseconds. Boosts may overlap.
 //
-// Go runs a goroutine for up to 10 ms. If the goroutine occupies the only processor, nothing polls
-// the network during this time. If there is one more processor, the kernel divides the core into
-// smaller slices and prefers threads that need little time.
+// Go runs a goroutine for up to 10 ms. If the goroutine occupies the only processor, no goroutine
+// polls the network during this time. If there is one more processor, the kernel shares the core
+// among threads in smaller time slices, and prefers threads that need little time.
 func Boost() (done func()) {
 	spareProcessor.acquire()
 	if !gcPace.adaptive.Load() {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestPacerBoosts checks that a boost lets the heap grow by an amount that does not depend on its
-// size, and that a pace chosen during the boost takes effect afterwards. It also checks that the
-// boost's garbage is collected first, unless the heap is still smaller than the goal of the pace.
+// TestPacerBoosts checks that a boost lets the heap grow by a fixed amount, whatever the heap's
+// size, and that a pace chosen during the boost takes effect after it. It also checks that the
+// boost's garbage is collected first, unless the heap is still smaller than the pace's goal.
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int

@@ -4,23 +4,23 @@
 //
 // # Design
 //
-// Memory. The runtime's memory limit is the container's limit minus a tenth, for memory that the
-// kernel counts in addition to the heap. The collector then works harder before the kernel would
-// kill the process.
+// Memory. The runtime's memory limit is the container's limit minus a tenth, which is left for
+// memory that the kernel counts in addition to the heap. The collector therefore works harder
+// before the kernel would kill the process.
 //
 // The collector's pace. By default, a process with many open streams would reserve half of its
-// memory for garbage that the streams do not produce. PaceGC reduces this reserve when the live
-// heap is large. When the heap is tiny, the default reserve is so small that a collection runs
-// every few hundred requests. Each collection delays the requests that run during it. Collections
-// caused most of the slowest hundredth of short streams. PaceGC therefore increases the reserve for
-// a tiny heap. While the process is busy, PaceGC lets the heap grow to 64 MiB before a collection,
-// if the process may use 512 MiB of memory. An idle process returns the extra memory at the
-// collection that the runtime forces every two minutes.
+// memory for garbage that the streams do not produce. PaceGC reduces this reserve if the live heap
+// is large. If the heap is tiny, the default reserve is so small that a collection runs every few
+// hundred requests. Each collection delays the requests that run during it. Collections caused most
+// of the slowest hundredth of short streams. PaceGC therefore increases the reserve for a tiny
+// heap. If the process may use 512 MiB of memory, PaceGC lets the heap of a busy process grow to 64
+// MiB before a collection. An idle process returns the extra memory at the collection that the
+// runtime forces every two minutes.
 //
 // Reloads. Only a reload computes for a long time and produces much garbage. Boost protects
 // requests from both effects. On one core, the median wait of requests during a reload of 1,000
-// keys was 24 ms, because the parsing goroutine occupied the only processor. With Boost they wait
-// half a millisecond, as at any other time. Without Boost a reload causes three or four
-// collections, which take a quarter of its time. With Boost there is one collection, at the end of
+// keys was 24 ms, because the parsing goroutine occupied the only processor. With Boost, the median
+// wait is half a millisecond, as at any other time. Without Boost, a reload causes three or four
+// collections, which take a quarter of its time. With Boost, there is one collection, at the end of
 // the reload and before the pace is restored.
 package process

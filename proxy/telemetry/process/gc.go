@@ -12,15 +12,15 @@ import (
 
 // The pace changes at these live heap sizes, in bytes. At the usual pace, a tiny heap would be
 // collected after every few megabytes of small requests, with almost no gain. A large heap is due
-// to open streams, which allocate almost nothing. Collections are then rare at any pace, and a
-// lower percentage saves memory.
+// to open streams, which allocate almost no memory. Collections are therefore rare at any pace, and
+// a lower percentage saves memory.
 const (
 	tightAbove = 48 << 20
 	tightUntil = 32 << 20 // below this size, the usual pace is restored
 	looseBelow = 4 << 20
 	looseUntil = 6 << 20 // from this size on, the usual pace is restored
 
-	loosePace = 400 // how much may be allocated before the next collection, in percent of the live heap
+	loosePace = 400 // allocation before the next collection, in percent of the live heap
 	usualPace = 100
 	tightPace = 40
 
@@ -28,11 +28,10 @@ const (
 )
 
 // While the process is busy, the collector does not collect a heap that is smaller than the floor.
-// The number of collections for the same load is then a few times lower. A process becomes busy if
+// This reduces the number of collections for the same load several times. A process becomes busy if
 // it has two collections within busyBelow. It becomes idle after idleAfter without a collection,
-// and then returns the memory of the floor to the system. idleAfter is much longer than busyBelow,
-// so that the state does not alternate. There is no floor if the process may use less than
-// floorFrom.
+// and returns the floor's memory to the system. idleAfter is much longer than busyBelow, so that
+// the state does not alternate. There is no floor if the process may use less than floorFrom.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor
@@ -76,7 +75,7 @@ type pacer struct {
 	collect  func()
 
 	mu     sync.Mutex
-	pace   int // used while no boost runs
+	pace   int // used while no boost is running
 	usual  int // the last result of paceOf
 	boosts int
 	last   time.Time
@@ -93,6 +92,7 @@ func (h heap) goal(pace int) uint64 {
 	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
 }
 
+// paceTo returns the largest percentage whose goal does not exceed the floor.
 func (h heap) paceTo(floor uint64) int {
 	if floor <= h.live {
 		return 0
@@ -100,8 +100,8 @@ func (h heap) paceTo(floor uint64) int {
 	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
 }
 
-// adapt chooses the pace after a collection. While a boost runs, the new pace does not take effect
-// yet. A change of the pace briefly stops the process, so adapt omits changes that would have
+// adapt chooses the pace after a collection. While a boost is running, the new pace does not take
+// effect yet. Changing the pace briefly stops the process, so adapt omits changes that would have
 // little effect.
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
@@ -138,7 +138,7 @@ func (p *pacer) beginBoost(h heap) {
 
 // endBoost ends a boost. When the last boost ends, endBoost restores the pace. If the heap exceeds
 // the goal of the pace, it first collects the heap. Otherwise the next allocation would have to do
-// all of the marking, and on a single processor other goroutines would wait for it.
+// all the marking, and other goroutines on a single processor would have to wait.
 func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,7 +41,7 @@ func TestPacerFloor(t *testing.T) {
 	for _, c := range []struct {
 		since         time.Duration
 		live, counted uint64
-		goal          uint64 // the goal at the resulting pace, in MiB, within an eighth
+		goal          uint64 // expected goal in MiB, within an eighth
 	}{
 		{time.Hour, 2 * mib, 3 * mib, 16},
 		{busyBelow, 2 * mib, 3 * mib, 16},

@@ -27,8 +27,8 @@ const (
 // assumedMemory is the limit on systems that do not report their memory.
 const assumedMemory = 1 << 30
 
-// cgroupShare leaves memory for what the kernel counts in addition to the Go heap, such as socket
-// buffers.
+// cgroupShare leaves room for memory that the kernel counts in addition to the Go heap, such as
+// socket buffers.
 const cgroupShare = 0.9
 
 // memoryLimit returns how many bytes this process may use: the Go runtime's limit (GOMEMLIMIT), the
@@ -41,7 +41,7 @@ func memoryLimit() (int64, MemorySource) {
 }
 
 // ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's limit, unless GOMEMLIMIT
-// is set. The collector then works harder before the kernel would kill the process. Call
+// is set. The collector therefore works harder before the kernel would kill the process. Call
 // ApplyMemoryLimit once, before large allocations.
 func ApplyMemoryLimit() (int64, MemorySource) {
 	n, source := memoryLimit()
@@ -119,8 +119,8 @@ func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	}
 }
 
-// physicalMemory reads MemTotal, in KiB, from /proc/meminfo (proc(5)). It returns 0 if there is no
-// such file.
+// physicalMemory reads MemTotal, in KiB, from /proc/meminfo (proc(5)). It returns 0 if the file
+// does not exist.
 func physicalMemory(root fs.FS) int64 {
 	f, err := root.Open("proc/meminfo")
 	if err != nil {
