@@ -32,7 +32,7 @@ func TestAdminOverTLS(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
 	dir := t.TempDir()
-	trusted := filepath.Join(dir, "trusted.pem") // all certificates so far
+	trusted := filepath.Join(dir, "trusted.pem") // contains all certificates used so far
 	pair := func() {
 		cert, _ := selfsigned.Write(t, dir, "admin", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 		before, _ := os.ReadFile(trusted)
@@ -85,7 +85,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("canary = %s, want no arm", errs)
 	}
 	listed, files := bundle(t, "--config", file, "--admin", at)
-	if files["metrics.txt"] == "" { // the file that names the CA to trust
+	if files["metrics.txt"] == "" { // the configuration names the CA to trust
 		t.Errorf("support lists %s, want metrics.txt", listed)
 	}
 	if _, errs := command(t, 1, "ready", "--admin", at); !strings.Contains(errs, "--cacert") {

@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 85 and 88 and the invariants of admission. Limits are exact, all outputs
+// These tests cover rows 85 and 88 and the invariants of admission: limits are exact, all outputs
 // report the same numbers, and calls do not leak slots or tokens, however they end.
 
 // catalogModel is the part of a catalog entry that tests read.
@@ -73,9 +73,9 @@ func (p *penstock) hold(n int, body string) (release func()) {
 
 const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestOneLedger sends calls from 1,000 clients to a model with 4 slots. The engine must never have
-// a fifth request, and refusals, catalog and metrics must report the same numbers. The test is not
-// parallel, because it needs the whole machine.
+// TestOneLedger sends calls from 1,000 clients to a model with 4 slots. The engine must never
+// receive a fifth request, and refusals, catalog and metrics must report the same numbers. The test
+// is not parallel, because it needs the whole machine.
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
@@ -146,7 +146,7 @@ func TestOneLedger(t *testing.T) {
 	if s.Requests != ok.Load() || ok.Load()+full.Load() != clients*int64(calls) || ok.Load() < slots {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
-	// When the edge is idle again, all numbers must agree.
+	// Once the edge is idle again, all numbers agree.
 	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
 	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
@@ -182,8 +182,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
-		// There is one slot, and one key has filled the queue. Another key's call must be the
-		// second to be served.
+		// There is one slot, and one key has filled the queue. Another key's call must be served
+		// second.
 		p := start(t, rig.Setup{Engines: recording(), Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 5m }"})
 		release := p.hold(1, p.Chat(endless))
 		var wg sync.WaitGroup
@@ -250,7 +250,7 @@ func TestQueue(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
-		// The first engine is used, whichever engine was used before.
+		// The call uses the first engine, whichever engine was used last.
 		release := p.hold(1, p.Chat(endless))
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
@@ -321,14 +321,14 @@ func TestQueueNoticesRoom(t *testing.T) {
 		p := start(t, s)
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // the generation probe also fails
 		t.Cleanup(p.hold(1, p.Chat(endless)))
-		for range 5 { // each call fails there, immediately or as a trial, and then waits for the other engine
+		for range 5 { // each call fails at this engine, immediately or as a trial, and then waits for the other one
 			go p.Post(chatPath, p.Chat(""))
 		}
-		// If a waiting call is also a trial, it may end with the second failure.
+		// If a waiting call is a trial, it may end with the second failure.
 		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
 		p.Engines[1].SetFault()
 		got := make(chan *rig.Reply, 1)
-		go func() { got <- p.Post(chatPath, p.Chat("")) }() // on a slow machine the breaker may be half-open already
+		go func() { got <- p.Post(chatPath, p.Chat("")) }() // on a slow machine, the breaker may already be half-open
 		served(t, got)
 	})
 	t.Run("more slots", func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 }
 
 // TestTokensOfAnAbandonedAnswer checks that a client that disconnects before an unstreamed answer
-// is charged for the expected work, because the engine has worked.
+// is charged for the expected work, because the engine has done work.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
@@ -419,8 +419,8 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
 
-// TestFault88_AbortsInEveryPhase disconnects clients at random times in every phase. At the end the
-// rig checks that the edge is idle and that every call has one access line.
+// TestFault88_AbortsInEveryPhase disconnects clients at random times in every phase. At the end,
+// the rig checks that the edge is idle and that every call has one access line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{

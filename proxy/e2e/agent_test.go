@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestAgentFiles checks that `penstock agent` works with a real edge. .ci/agents tests that the
-// agents accept the files.
+// TestAgentFiles checks that `penstock agent` works with a real edge. (.ci/agents tests that the
+// agents accept the files.)
 func TestAgentFiles(t *testing.T) {
 	p, _ := startShapes(t)
 	home := t.TempDir()

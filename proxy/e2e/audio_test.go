@@ -16,14 +16,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has helpers for the tests of transcriptions and speech.
+// This file contains helpers for tests of transcriptions and speech.
 
 const (
 	transcriptions = "/v1/audio/transcriptions"
 	speech         = "/v1/audio/speech"
 )
 
-// audioConfig serves every kind of model from the engine up-0 under a different name.
+// audioConfig serves every kind of model, each under a different name, from the engine up-0.
 const audioConfig = `
 timeouts: { linger: 0s, drain: 5s, client_body: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -58,7 +58,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 ` + more})
 }
 
-// formPart is one part of a test's form; file is the file name, or empty.
+// formPart is one part of a test's form. file is the file name; it is empty for a text part.
 type formPart struct{ name, file, value string }
 
 func text(name, value string) formPart { return formPart{name: name, value: value} }

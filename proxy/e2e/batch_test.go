@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// batchOf writes a batch of n chats. more contains additional members of their bodies.
+// batchOf writes a batch of n chats. more contains additional members for their bodies.
 func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []string) {
 	t.Helper()
 	var text strings.Builder
@@ -33,7 +33,7 @@ func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []s
 	return out, []string{"batch", in, "-o", out, "--url", p.URL, "--key-file", key}
 }
 
-// answers reads an output: each line must be complete, and each id may occur once.
+// answers reads an output file. Each line must be complete, and each id may occur only once.
 func answers(t *testing.T, out string) (status map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(out)
@@ -178,7 +178,7 @@ func TestBatchContinues(t *testing.T) {
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // the edge may not have counted the last call yet
+		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // the edge may not have started the last call
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 		p.Engines[0].SetFault()

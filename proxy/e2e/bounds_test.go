@@ -85,7 +85,7 @@ func TestUnfinishedBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"}) // 10 MiB
+	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"}) // the body memory is 10 MiB
 	begin := func(p *penstock, announced int) *rig.Raw {
 		c := p.Dial()
 		_ = c.Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + strings.Repeat(" ", announced-1))
@@ -128,7 +128,7 @@ func TestUnfinishedBodies(t *testing.T) {
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	const announced, part = 8 << 20, 256 << 10
-	p := start(t, rig.Setup{Limits: "body_memory: 1%, request_body: 9MiB"}) // 10 MiB
+	p := start(t, rig.Setup{Limits: "body_memory: 1%, request_body: 9MiB"}) // the body memory is 10 MiB
 	held := func(n int) func() bool {
 		return func() bool { return p.Metric("penstock_body_memory_bytes") == float64(n) }
 	}

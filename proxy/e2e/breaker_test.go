@@ -26,7 +26,7 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 const failing = `"sim":{"fault":"status=500"}`
 
 // TestOneClientLeavesTheEngineToOthers checks that other clients are served, whatever the engine
-// answers to one client. After each failure, the edge probes whether the engine still works.
+// answers to one client. After each failure, the edge must probe whether the engine still works.
 func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -90,8 +90,8 @@ func TestOneClientWithoutKeys(t *testing.T) {
 }
 
 // TestEngineThatFailsEverything checks that an engine that fails every call is taken out of service
-// within two seconds, although it has only one client, and returns to service after it has
-// recovered.
+// within two seconds, even though it has only one client. Once the engine has recovered, it must
+// return to service.
 func TestEngineThatFailsEverything(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestEngineThatFailsEverything(t *testing.T) {
 				return p.Upstream("up-0").Breaker != "closed"
 			})
 			n := p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
-			if n < 1 || n > 1 && time.Since(begun) < time.Second { // later, the next failure may be the breaker's trial
+			if n < 1 || n > 1 && time.Since(begun) < time.Second { // after a second, the next failure may be the breaker's trial
 				t.Errorf("%v generation probes failed", n)
 			}
 			if u := p.Upstream("up-0"); u.LastFailure == nil || u.LastFailure.Status != 500 {
@@ -128,9 +128,9 @@ func TestEngineThatFailsEverything(t *testing.T) {
 	}
 }
 
-// TestHalfOpenIsNotOneClients checks that after a client's call has failed as the trial of a
-// half-open breaker, the next trial is a probe by the edge. A recovered engine therefore serves all
-// clients again, whatever this client sends.
+// TestHalfOpenIsNotOneClients checks that, if a client's call fails as a half-open breaker's trial,
+// the next trial is a probe by the edge. A recovered engine therefore serves all clients again,
+// whatever this client sends.
 func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -166,9 +166,10 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	other("").WantStatus(200)
 }
 
-// TestKindsWithoutGenerationProbe checks model kinds without a generation probe. A probe of an
-// image model, for example, would cost too much. If there are no keys, requests with different
-// bodies show whether an engine works. A repeated request, or a single client with a key, does not.
+// TestKindsWithoutGenerationProbe checks model kinds without a generation probe, such as image
+// models, for which a probe would cost too much. If there are no keys, requests with different
+// bodies show whether an engine works. A repeated request, or a single client with a key, does not
+// show this.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

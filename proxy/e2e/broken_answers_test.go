@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// brokenAnswers are faults with which an engine starts every answer and completes none.
+// brokenAnswers are faults that make an engine start every answer and complete none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
 // TestEngineThatBreaksEveryAnswer checks that an engine that breaks every answer is taken out of
@@ -100,8 +100,8 @@ func TestBrokenTrialFails(t *testing.T) {
 }
 
 // TestOneClientsFailuresWithAGoodEngine checks that an engine that fails every call of one client
-// is taken out of service after a few hundred calls, although another engine works. Routing avoids
-// the engine after its first failures, so only a few of the calls reach it.
+// is taken out of service after a few hundred calls, even though another engine works. Routing
+// avoids the engine after its first failures, so only a few of the calls reach it.
 func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {

@@ -19,10 +19,10 @@ import (
 // busyProbe makes three consecutive probes fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
-// workKind is a kind of work for which an engine sends nothing before the complete answer.
+// workKind is a kind of work for which an engine sends no bytes before the complete answer.
 type workKind struct {
 	name, kind, path, body string
-	media                  string // media type of the body; empty: JSON
+	media                  string // media type of the body; if empty, JSON
 }
 
 var workKinds = []workKind{
@@ -148,7 +148,7 @@ func TestBusyEngine(t *testing.T) {
 }
 
 // TestBusyFleet checks that neither of two busy engines of a model counts as down. If there is no
-// queue, a third call must be refused with 429 or, if there is an idle engine, sent to it.
+// queue, a third call must be refused with a 429, unless an idle engine can serve it.
 func TestBusyFleet(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	t.Parallel()
@@ -157,7 +157,7 @@ func TestBusyFleet(t *testing.T) {
 	call := func() { workKinds[0].ask(p).WantStatus(200) }
 	calls.Go(call)
 	rig.WaitFor(t, rig.Patience, "one is busy", func() bool { return strings.Contains(strings.Join(states(p), " "), "busy") })
-	calls.Go(call) // each of these finds a free slot
+	calls.Go(call) // each of these calls finds a free slot
 	rig.WaitFor(t, rig.Patience, "each has a call", func() bool {
 		return p.Engines[0].Stats().Running == 1 && p.Engines[1].Stats().Running == 1
 	})

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestConnectionAfterStream checks that after a stream, the connection serves more requests or
+// TestConnectionAfterStream checks that, after a stream, the connection serves more requests or
 // announces that it closes.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,8 @@ func TestConnectionAfterStream(t *testing.T) {
 			_ = c.Send(p.Request(chatPath, p.Chat("")))
 			c.Reply("POST").WantStatus(200)
 		}
-		// The connection has the idle timeout of a keep-alive connection, not of a new connection.
+		// The connection must have the idle timeout of a keep-alive connection rather than that of
+		// a new connection.
 		stream(c)
 		time.Sleep(1200 * time.Millisecond)
 		stream(c)

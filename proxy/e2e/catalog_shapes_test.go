@@ -47,8 +47,8 @@ func startShapes(t *testing.T) (p *penstock, narrow string) {
 	return start(t, rig.Setup{Config: fmt.Sprintf(shapesConfig, hash)}), narrow
 }
 
-// TestCatalogForMessages checks that a request with the header anthropic-version receives a list
-// with the members of Anthropic's list and with entries for aliases.
+// TestCatalogForMessages checks that a request with an anthropic-version header receives a list
+// that has the members of Anthropic's list, and entries for aliases.
 func TestCatalogForMessages(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -148,8 +148,8 @@ func TestCatalogPages(t *testing.T) {
 	}
 }
 
-// TestCatalogForCodex checks that client_version adds Codex's list of usable models. .ci/agents
-// tests that Codex reads it.
+// TestCatalogForCodex checks that client_version adds Codex's list of usable models. (.ci/agents
+// tests that Codex reads it.)
 func TestCatalogForCodex(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -187,7 +187,7 @@ func TestCatalogForCodex(t *testing.T) {
 	if own, data := read("/v1/models?client_version=1", "x-api-key: "+narrow); len(own) != 0 || data != 1 {
 		t.Errorf("a key of a model without tools: %d and %d", len(own), data)
 	}
-	p = start(t, rig.Setup{Top: "strict: true"}) // a strict edge refuses tools that are not functions
+	p = start(t, rig.Setup{Top: "strict: true"}) // a strict edge rejects tools that are not functions
 	if models, _ := read("/v1/models?client_version=1"); len(models) != 1 || models[0]["apply_patch_tool_type"] != nil {
 		t.Errorf("models for a strict client = %v, want one without a patch tool", models)
 	}

@@ -22,7 +22,7 @@ func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client 
 }
 
 // TestClientCertificates checks that a client certificate can be used instead of a key at every
-// endpoint. If the request also has the key of another client, it must be refused. Access must end
+// endpoint. If the request also contains another client's key, it must be refused. Access must end
 // when a reload removes the certificate.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestClientCertificates(t *testing.T) {
 		name        string
 		certificate *tls.Certificate
 		header      []string
-		status      int // 0: the connection fails
+		status      int // 0 means that the connection fails
 	}{
 		{"certificate", &agent, []string{none}, 200},
 		{"certificate for a page of another origin", &agent, []string{none, "Origin: https://evil.test"}, 401},
@@ -80,7 +80,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	machine := *p.Edge
 	machine.Client = certificateClient(t, &agent)
-	machine.Do("GET", "/v1/models", "").WantStatus(401) // with another client's key
+	machine.Do("GET", "/v1/models", "").WantStatus(401) // the request has another client's key
 	stream := machine.OpenStream(chatPath, p.Chat(endless), none)
 	stream.Next()
 	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {

@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFloodLeavesOthersTheirPart runs 64 closed loops of one key at a model with four slots and no
-// queue. A client with another key that obeys Retry-After must receive a slot for at least two of
-// every five requests. If there is no such client, the flood may use all slots.
+// TestFloodLeavesOthersTheirPart runs 64 closed loops with one key against a model with four slots
+// and no queue. A client with another key that obeys Retry-After must receive a slot for at least
+// two of every five requests. If there is no such client, the flood may use all slots.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	t.Parallel()
 	const loops, wanted = 64, 6
@@ -42,7 +42,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		t.Errorf("%v calls yielded while the flood was alone", n)
 	}
 	asked, got, delayed := 0, 0, 0
-	var lastAsk time.Time // when the client was last refused; zero: never, or answered since then
+	var lastAsk time.Time // when the client was last refused; zero if never, or if it has been answered since
 	for got < wanted && asked < wanted*5/2 {
 		asked++
 		begun := time.Now()
@@ -50,7 +50,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		if r.Status == 200 {
 			got++
 			lastAsk = time.Time{}
-			time.Sleep(100 * time.Millisecond) // meanwhile the flood may use the slot
+			time.Sleep(100 * time.Millisecond) // during this time, the flood may use the slot
 			continue
 		}
 		after, err := strconv.Atoi(r.WantStatus(429).Header.Get("Retry-After"))
@@ -62,7 +62,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 			if delayed++; delayed > 60 {
 				t.Fatal("the machine delays every call")
 			}
-			asked-- // a busy machine delayed the request, so the claim may have expired
+			asked-- // a busy machine has delayed the request, so the claim may have expired
 		}
 		lastAsk = begun
 		time.Sleep(wait)

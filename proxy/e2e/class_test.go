@@ -10,7 +10,7 @@ import (
 )
 
 // TestBatchKeysTakeWhatIsLeft checks that calls of a key in class batch leave the model's reserve
-// free, and lose their position in the queue to calls of other keys.
+// free, and lose their queue position to calls of other keys.
 func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
@@ -23,12 +23,12 @@ func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	var calls sync.WaitGroup
 	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full") }) // the free slot is the reserve
 	rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
-	p.Post(chatPath, p.Chat(""), as).WantStatus(200) // replaces the batch call in the queue, and uses the reserve
+	p.Post(chatPath, p.Chat(""), as).WantStatus(200) // displaces the batch call from the queue, and uses the reserve
 	calls.Wait()
 	release()
 }
 
-// TestFreeSlotIsTakenFirst checks that a call uses the free reserve although a batch call is
+// TestFreeSlotIsTakenFirst checks that a call uses the free reserve even though a batch call is
 // waiting.
 func TestFreeSlotIsTakenFirst(t *testing.T) {
 	t.Parallel()
@@ -46,8 +46,8 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 	calls.Wait()
 }
 
-// TestRunningCallsStay checks that a call that finds no slot is refused or waits, whatever class
-// the running calls have. The log must name the class of a call unless it is the first class.
+// TestRunningCallsStay checks that a call that finds no slot is refused or waits, whatever the
+// class of the running calls. The log must name the class of a call unless it is the first class.
 func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()
 	user, hash, _ := auth.NewKey()

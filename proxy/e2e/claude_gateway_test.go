@@ -8,9 +8,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClaudeCodeGateway checks Claude Code's requirements for a Messages gateway. The paths,
-// headers, betas and members that Claude Code sends must be neither refused nor sent to an engine.
-// Sources: https://code.claude.com/docs/en/llm-gateway-protocol and the requests of version 2.1.
+// TestClaudeCodeGateway checks Claude Code's requirements for a Messages gateway. The edge must
+// accept the paths, headers, betas and members that Claude Code sends, and must not pass them on to
+// an engine. Sources: https://code.claude.com/docs/en/llm-gateway-protocol and the requests of
+// version 2.1.
 func TestClaudeCodeGateway(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})

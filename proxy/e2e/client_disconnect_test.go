@@ -43,12 +43,12 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the client's leaving opened the breaker")
 	}
-	// The connection to the engine is closed, because its answer is unread.
+	// The connection to the engine is closed, because the answer on it is unread.
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce checks that a client that disconnects before its call starts is counted in the
-// same way as a client that disconnects while it sends the body.
+// TestLeavesAtOnce checks that a client that disconnects before its call starts is counted like a
+// client that disconnects while sending the body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -211,7 +211,8 @@ func TestFault36_StopsReading(t *testing.T) {
 	c := p.slowReader()
 	_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
 	rig.WaitFor(t, rig.Patience, "the client is dropped", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 1 })
-	// The kernel buffers a few megabytes. More would mean that the edge buffers the answer.
+	// The kernel buffers a few megabytes. A higher number would mean that the edge buffers the
+	// answer.
 	if n := e.Stats().Tokens; n > 500_000 {
 		t.Errorf("the engine was read on for %d tokens", n)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestClientRequestID checks that every kind of response returns the client's request id, and that
-// the log never contains it. An id that is invalid in a header is omitted.
+// the log never contains it. An id that is invalid as a header value must be omitted.
 func TestClientRequestID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -25,7 +25,7 @@ import (
 
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	// The first test builds the program. This must not count against the command's time limit.
+	// The first test builds the program. The build must not count against the command's time limit.
 	program := rig.Binary(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -48,7 +48,7 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 }
 
 // serveSaying runs an edge until the test ends. It waits until the edge's output matches pattern,
-// and returns the groups.
+// and returns the matched groups.
 func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command(rig.Binary(t), append([]string{"serve"}, args...)...)
@@ -96,7 +96,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // until then, neither accepts calls
+	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // neither accepts calls before that
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -238,8 +238,8 @@ func TestDoctorToServing(t *testing.T) {
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 }
 
-// TestDoctorKnowsAnotherEdge checks that another edge is not detected as an engine, because a start
-// without a configuration would serve its models.
+// TestDoctorKnowsAnotherEdge checks that another edge is not detected as an engine. Otherwise an
+// edge started without a configuration would serve the other edge's models.
 func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -325,8 +325,8 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
-// TestAdminAtThePublicPort checks that a command that is given the address of the API, or a path,
-// names the address that it needs.
+// TestAdminAtThePublicPort checks that a command that receives the API's address, or a path, names
+// the address that it needs.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -344,7 +344,7 @@ func TestAdminAtThePublicPort(t *testing.T) {
 }
 
 // TestModeCommands checks the commands that drain an upstream, put it into maintenance and make it
-// ready again. They must need only the token.
+// ready again. They must require only the token.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -520,7 +520,7 @@ func TestKeyFile(t *testing.T) {
 }
 
 // TestCheckReportsDiscovery checks that check reports how an upstream's engines are found if the
-// URL itself is not an engine.
+// URL is not that of an engine.
 func TestCheckReportsDiscovery(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "edge.yaml")

@@ -99,8 +99,8 @@ func TestTypingErrors(t *testing.T) {
 	}
 }
 
-// TestExplain checks that explain describes codes and settings in the same way as the references,
-// lists the members of a group, and suggests a word after a typing error.
+// TestExplain checks that explain describes codes and settings in the same words as the references,
+// lists a group's members, and suggests a word after a typing error.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for word, parts := range map[string][]string{
@@ -140,7 +140,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestFormatJSON checks --format json for the commands that need no edge.
+// TestFormatJSON checks --format json for the commands that do not need an edge.
 func TestFormatJSON(t *testing.T) {
 	t.Parallel()
 	key := "sk-" + strings.Repeat("a1b2c3", 8)

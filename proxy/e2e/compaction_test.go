@@ -46,9 +46,9 @@ func afterwards(model, blob string) string {
 	return `{"model":"` + model + `","input":[{"role":"user","content":"Kept"},{"type":"compaction","encrypted_content":"` + blob + `"},{"role":"user","content":"Go on"}]}`
 }
 
-// TestCompaction checks that the model writes a summary, both at the endpoint and within a
-// response. The compaction must count as an ordinary call, and the engine of any model must receive
-// the summary in the next request.
+// TestCompaction checks that the model writes a summary, both for the compaction endpoint and
+// within a response. The compaction must count as an ordinary call, and any model's engine must
+// receive the summary in the next request.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))
@@ -99,8 +99,8 @@ func TestCompaction(t *testing.T) {
 }
 
 // TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be opened causes an
-// error that names the item. The edge never omits a compaction, because it replaces the whole
-// conversation.
+// error that names the item. The edge never omits a compaction, because a compaction replaces the
+// whole conversation.
 func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	otherKey, otherHash, _ := auth.NewKey()

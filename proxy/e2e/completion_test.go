@@ -17,7 +17,7 @@ import (
 // completer simulates a shell's Tab key.
 type completer struct{ shell, script string }
 
-// The commands for each shell. Placeholders stand where a shell would add file names.
+// These are the commands for each shell. Placeholders mark where a shell would add file names.
 var completers = map[string]string{
 	"bash": `source "$1"; shift; COMP_WORDS=(penstock "$@"); COMP_CWORD=$#; _penstock; printf '%s\n' "${COMPREPLY[@]}"`,
 	"zsh": `compdef() { :; }; compadd() { shift; print -l -- "$@" }; _files() { :; }; source "$1"; shift
@@ -81,7 +81,7 @@ func installedShells(t *testing.T) (all []completer) {
 	return all
 }
 
-// TestCompletion checks that a shell offers exactly the words that are possible next.
+// TestCompletion checks that a shell offers exactly the words that may come next.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "tags: [h100]"})
@@ -142,8 +142,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletion_Readline checks completion in readline, which treats : and = as separate words and
-// inserts only the text after them.
+// TestCompletion_Readline checks completion in readline, which treats : and = as separate words,
+// and inserts only the text after these characters.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -171,11 +171,11 @@ func TestCompletion_Readline(t *testing.T) {
 	}
 }
 
-// TestCompletionValues checks that an edge that does not respond does not delay completion, that
-// unavailable values are not suggested, and that names that a shell could execute are omitted.
+// TestCompletionValues checks that an edge that does not respond does not delay completion.
+// Unavailable values, and names that a shell could execute, must not be suggested.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections but sends nothing
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections but never responds
 	if err != nil {
 		t.Fatal(err)
 	}

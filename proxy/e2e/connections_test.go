@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestIdleConnectionsMakeRoom checks that idle connections without a key do not keep other clients
-// out at the connection limit, and that a proxy's idle connections stay open.
+// TestIdleConnectionsMakeRoom checks that, at the connection limit, idle connections without a key
+// do not keep other clients out, and that a proxy's idle connections stay open.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64

@@ -88,7 +88,7 @@ func TestCatalogCapacity(t *testing.T) {
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
 }
 
-// TestCatalogSharedPool checks that a single number means one pool for all kinds of calls.
+// TestCatalogSharedPool checks that a single capacity number means one pool for all kinds of calls.
 func TestCatalogSharedPool(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -151,7 +151,7 @@ func TestCatalogReadiness(t *testing.T) {
 		t.Errorf("a model without an engine has capacity %+v", c)
 	}
 	rig.WaitFor(t, rig.Patience, "the list says so too", func() bool { return strings.Contains(p.Get("/v1/models").Body, `"is_ready":false`) })
-	p.Get("/health").WantStatus(200) // the edge is healthy nevertheless
+	p.Get("/health").WantStatus(200) // the edge is still healthy
 	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
 	p.Engines[0].SetHealthy(true)
 	rig.WaitFor(t, rig.Patience, "ready again", func() bool { _, ready := p.room(); return ready })
@@ -243,7 +243,7 @@ func TestCatalogCaching(t *testing.T) {
 				t.Errorf("%s: If-None-Match %s is answered with %d", target, match, r.Status)
 			}
 		}
-		// If only updated_at has changed, the ETag stays the same.
+		// The ETag stays the same if only updated_at has changed.
 		rig.WaitFor(t, rig.Patience, "a page of another second", func() bool { return p.Get(target).Body != open.Body })
 		if r := p.Get(target, "If-None-Match: "+open.Header.Get("ETag")); r.Status != 304 {
 			t.Errorf("%s: the tag does not outlive its second: %d", target, r.Status)
@@ -280,8 +280,8 @@ func TestStrictKeepsPaths(t *testing.T) {
 	p.Post("/v1/completions", `{"model":"sim","prompt":"Hi"}`).WantStatus(200)
 }
 
-// TestCatalogAsksTheEngines checks that, if no context length is configured, the smallest one that
-// the engines report is used.
+// TestCatalogAsksTheEngines checks that, if no context length is configured, the edge uses the
+// smallest context length reported by the engines.
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})

@@ -11,20 +11,20 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has the contract's tables of the two translated dialects, which list only names and
-// types. The tests of the translators check the engine's request for each field.
+// This file contains the contract's tables for the two translated dialects, which list only names
+// and types. The tests of the translators check the engine's request for each field.
 
 // member is a row of a table: a name and a type.
 type member struct {
 	name        string
-	good, wrong []string // values
-	// passed are valid values that the simulated engine does not accept, at least in this member.
+	good, wrong []string // valid and invalid values
+	// passed are valid values that the simulated engine does not accept in this member.
 	passed []string
-	// unsaid are values that are refused for reasons that a schema cannot express.
+	// unsaid are values that are rejected for reasons that a schema cannot express.
 	unsaid []string
 }
 
-// rows creates one rule for each member. base is the smallest valid request. All its members are
+// rows creates one rule for each member. base is the smallest valid request, so all its members are
 // required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
@@ -46,7 +46,7 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 		}
 		wrong := slices.Concat(m.wrong, m.unsaid)
 		if base[m.name] != "" {
-			wrong = append(wrong, "") // the member is required
+			wrong = append(wrong, "") // omitting a required member is also wrong
 		}
 		out = append(out, rule{line: table + ", " + m.name, check: func(t *testing.T, p *penstock) {
 			for _, v := range slices.Concat(m.good, m.passed) {
@@ -250,8 +250,8 @@ func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	}
 }
 
-// TestEffortsOfTheModel checks that an effort that the model does not list is refused on chat and
-// lowered on the other endpoints.
+// TestEffortsOfTheModel checks that an effort that the model does not list is rejected by chat and
+// lowered by the other endpoints.
 func TestEffortsOfTheModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Model: "supported_reasoning_efforts: [none, low]"})
@@ -275,8 +275,8 @@ func TestEffortsOfTheModel(t *testing.T) {
 	}
 }
 
-// TestBareCompletion checks that a client receives everything that the contract and the SDKs' types
-// promise, even if the engine's answer contains only the text.
+// TestBareCompletion checks that a client receives all members that the contract and the SDKs'
+// types promise, even if the engine's answer contains only the text.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -293,7 +293,7 @@ func TestBareCompletion(t *testing.T) {
 }
 
 // TestDeveloperAsSystem checks that the role developer becomes system only for an engine whose
-// templates do not know developer.
+// templates do not support developer.
 func TestDeveloperAsSystem(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[string]string{"sim": "developer", "plain": "system"} {

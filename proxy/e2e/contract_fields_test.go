@@ -8,11 +8,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has the contract's tables of request fields.
+// This file contains the contract's tables of request fields.
 
 func chatOf(messages string) string { return `{"model":"sim","messages":[` + messages + `]}` }
 
-// oneMessage returns a chat request with one user message that has these additional members.
+// oneMessage returns a chat request with one user message that has the given additional members.
 func oneMessage(members string) string { return chatOf(`{"role":"user",` + members + `}`) }
 
 func part(p string) string { return oneMessage(`"content":[` + p + `]`) }

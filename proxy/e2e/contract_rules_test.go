@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has the contract's rules about the service, its models, its limits, credentials and
-// errors.
+// This file contains the contract's rules about the service, its models, its limits, credentials
+// and errors.
 
 // publishes returns a check for one member of the full model. want is JSON.
 func publishes(member, want string) func(*testing.T, *penstock) {
@@ -242,7 +242,7 @@ var limitRules = []rule{
 			t.Errorf("%d tokens were written, 6 allowed", c.Usage.Completion)
 		}
 	}, tests: []string{"translate/chat.TestAppendUpstream"}},
-	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // also the rows of the chat request
+	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // also covered by the rows of the chat request
 	{line: "Limits 3, per-model limits are published", check: publishes("max_output_length", "4096")},
 	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
 	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
@@ -250,8 +250,8 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
-// TestImagesWhereNothingIsDeclared checks that the catalog and the edge use the engines' reports
-// about images if the model declares no modalities.
+// TestImagesWhereNothingIsDeclared checks that the catalog and the edge rely on the engines'
+// reports about images if the model declares no modalities.
 func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	t.Parallel()
 	modalities := func(p *penstock) string {

@@ -91,7 +91,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// passed returns the client's response for a completion that the edge has assembled from a stream.
+// passed returns the client's response for a completion assembled from a stream.
 func passed(completion string) string {
 	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {
@@ -100,13 +100,13 @@ func passed(completion string) string {
 	return string(c.Append(nil, &answer.Options{Model: "public"}))
 }
 
-// answerSections are the sections of golden files with answers to clients.
+// answerSections are the golden file sections with answers to clients.
 var answerSections = []string{"client", "assembled", "response", "whole", "stream", "response.json"}
 
-// goldenRequests lists the sections of golden files with clients' bodies. The edge accepts a body
-// if the file has a result for it.
+// goldenRequests lists the golden file sections with clients' bodies. The edge accepts a body if
+// the file contains a result for it.
 var goldenRequests = []struct{ folder, section, accepted, schema string }{
-	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some lack max_tokens
+	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some bodies lack max_tokens
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 
@@ -117,11 +117,11 @@ var goldenKinds = []string{
 	"responses ResponsesRequest", "responses Response", "responses ResponseEvent", "forward CompletionEvent",
 }
 
-// foreign are golden files that the published schema does not allow: a chunk in an engine-specific
-// form (text in parts), and an effort that only an edge without `strict` accepts.
+// foreign lists golden files that the published schema does not allow: a chunk in an
+// engine-specific form (text in parts), and an effort accepted only by an edge without `strict`.
 var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
 
-// eventSchemas are the schemas of events in golden files, by the files' path prefixes.
+// eventSchemas maps path prefixes of golden files to the schemas of their events.
 var eventSchemas = []struct{ files, schema string }{
 	{"chat/", "ChatCompletionEvent"},
 	{"messages/", "MessageEvent"},
@@ -141,7 +141,7 @@ func checkAnswer(file, section string, check func(schema, text string)) {
 	}
 	for _, e := range rig.ParseEvents(section) {
 		for _, s := range eventSchemas {
-			if strings.HasPrefix(file, s.files) && strings.HasPrefix(e.Data, "{") { // not [DONE]
+			if strings.HasPrefix(file, s.files) && strings.HasPrefix(e.Data, "{") { // skips [DONE]
 				check(s.schema, e.Data)
 				break
 			}
@@ -149,7 +149,7 @@ func checkAnswer(file, section string, check func(schema, text string)) {
 	}
 }
 
-// answerSchema determines the schema of a body from its members object and type.
+// answerSchema determines a body's schema from its object and type members.
 func answerSchema(body string) string {
 	var v struct{ Object, Type string }
 	if json.Unmarshal([]byte(body), &v) != nil {

@@ -23,16 +23,16 @@ import (
 // surface is a generation endpoint and the form of its requests.
 type surface struct {
 	path, kind string
-	engine     string // the engine profile; empty: openai
+	engine     string // the engine profile; if empty, openai
 	// request returns a body for a model, streamed or not, and its media type.
 	request func(model string, stream bool) (body, media string)
-	streams bool // clients may ask for streams
-	local   bool // engine failures do not affect it
+	streams bool // clients may request streams
+	local   bool // engine failures do not affect the endpoint
 	upload  bool // a form whose file may precede the model
 	drawn   bool // served by painter instead of the simulator
 }
 
-// asJSON returns a request function for a JSON format. In the format, %q is the model and %v the
+// asJSON returns a request function for a JSON format. In the format, %q is the model and %v is the
 // stream flag.
 func asJSON(format string) func(string, bool) (string, string) {
 	return func(model string, stream bool) (string, string) {
@@ -80,7 +80,7 @@ var surfaces = []surface{
 // messages reports whether errors have the Messages shape, with 529 for engine failures.
 func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
 
-// produced records the statuses that TestStatuses has seen, by operation.
+// produced records the statuses that the edge has sent in TestStatuses, by operation.
 type produced struct {
 	mu   sync.Mutex
 	seen map[string]map[string]bool
@@ -163,7 +163,7 @@ func (s *surface) ask(p *penstock, model string, stream bool, header ...string) 
 	return p.Post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
 }
 
-// refusals produces 200 and the statuses that need no engine.
+// refusals produces 200 and the statuses that do not involve an engine.
 func (s *surface) refusals(t *testing.T, seen *produced) {
 	narrow, narrowHash, err := auth.NewKey()
 	if err != nil {
@@ -252,7 +252,7 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 }
 
 // start runs an edge with an engine for each fault. The models fails-0, fails-1 and so on each have
-// one failing engine. The models works and other are both at the first engine.
+// one failing engine. The models works and other both use the first engine.
 func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	t.Helper()
 	var b strings.Builder
@@ -329,7 +329,7 @@ func memoryStatuses(t *testing.T, seen *produced) {
 	first.Reset()
 }
 
-// publicStatuses produces the statuses of the pages that need no key.
+// publicStatuses produces the statuses of the pages that require no key.
 func publicStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{})
 	for _, page := range []struct{ target, path string }{
@@ -388,8 +388,8 @@ func publicStatuses(t *testing.T, seen *produced) {
 // The headers of an upgrade.
 const upgrade, version, key = "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 
-// upgrade sends a GET that may ask for an upgrade, and checks and records the answer. It returns the
-// connection.
+// upgrade sends a GET that may request an upgrade, and checks and records the answer. It returns
+// the connection.
 func (p *produced) upgrade(edge *penstock, path, query string, want int, header ...string) *rig.Raw {
 	edge.T.Helper()
 	c := edge.Dial()

@@ -19,15 +19,16 @@ import (
 
 // rule is one line of the contract.
 type rule struct {
-	line string // its position: the heading, then the row or the number
-	// good are accepted chat requests: either a member to add to a plain request, or a complete
-	// body if it starts with {.
+	line string // the line's position: the heading, then the row or the number
+	// good are accepted chat requests. Each is a complete body if it starts with {, and otherwise a
+	// member to add to a plain request.
 	good []string
-	// bad are chat requests that are refused with 400 and the given parameter.
+	// bad are chat requests that are rejected with a 400 and the given parameter.
 	bad []refused
-	// check tests everything that requests alone cannot test.
+	// check tests the parts of the rule that requests alone cannot test.
 	check func(t *testing.T, p *penstock)
-	// tests are Go tests that check the line: folder of the package, dot, name.
+	// tests are the Go tests that check the line, written as the package's folder, a dot and the
+	// name.
 	tests []string
 }
 
@@ -84,7 +85,7 @@ const fullModel = `aliases: [nick, "org/*"], name: Sim One, owned_by: acme, task
     supported_reasoning_efforts: [none, low, medium, high, xhigh], pricing: { input: "0.10" },
     vision: { max_image_edge: 2048, max_pixels: 1000000, max_tokens: 2048, context_length: 8192, retry_after_seconds: 7 }`
 
-// otherKinds has a model of every other kind, and a model with a slash in its id.
+// otherKinds contains a model of every other kind, and a model with a slash in its id.
 const otherKinds = `- { id: hears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }
 - { id: speaks, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }
 - { id: paints, kind: image, deployments: [{ upstream: up-0, served: sim }] }

@@ -95,7 +95,7 @@ func copiesTo(after, more string) string {
 const ofTester = "models: [sim], keys: [tester]"
 
 // TestCopies checks copies of calls in every dialect, including streams, calls that the engine
-// refuses, and calls that a hook rewrites. A copy must have the bytes that the client sent and
+// refuses, and calls that a hook rewrites. A copy must contain the bytes that the client sent and
 // received.
 func TestCopies(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestCopiesByConsent(t *testing.T) {
 	}
 }
 
-// TestCopiesOfCutStream checks that the copy of a stream whose client disconnects has the bytes
+// TestCopiesOfCutStream checks that, if a stream's client disconnects, the copy contains the bytes
 // that were sent to the client.
 func TestCopiesOfCutStream(t *testing.T) {
 	t.Parallel()
@@ -266,8 +266,8 @@ func TestCopiesOfCutStream(t *testing.T) {
 	}
 }
 
-// TestCopiesToFile checks the mode and rotation of the file, and that all copies are written before
-// the edge ends.
+// TestCopiesToFile checks the file's mode and rotation, and that all copies are written before the
+// edge exits.
 func TestCopiesToFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
@@ -319,9 +319,9 @@ func TestCopiesToSocket(t *testing.T) {
 	}
 }
 
-// TestFault102_SinkOfCopies checks that a sink that hangs, drips, dies, refuses or is unreachable, or
-// answers with 10 MB, does not affect calls.
-// Metrics, verdict and log must report the sink without any content.
+// TestFault102_SinkOfCopies checks that a sink does not affect calls if it hangs, drips, dies,
+// rejects copies, is unreachable, or answers with 10 MB. Metrics, verdict and log must report the
+// sink, but no content.
 func TestFault102_SinkOfCopies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 // least is smaller than the answers, and larger than the sockets' buffers.
 const least = 3_000_000
 
-// deliver sends a call with a large unstreamed answer over a connection that the client does not
-// read. It waits until the engine has answered.
+// deliver sends a call with a large unstreamed answer over a connection from which the client does
+// not read. It waits until the engine has answered.
 func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
 	s.Engines = []sim.Options{{MaxModelLen: 2 << 20}}
 	s.Upstream = rig.QuietProbes

@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDeployBenchmark runs the edge with the configuration of the entry for a public benchmark, which
-// must be valid, and asks it in the dialects, with the model and with the key that the definition
-// names. Each setting must have its reason.
+// TestDeployBenchmark runs the edge with the configuration that is submitted to a public benchmark.
+// The configuration must be valid. The edge must answer in the dialects, for the model and with the
+// key that the benchmark definition names. Each setting must have a reason.
 func TestDeployBenchmark(t *testing.T) {
 	t.Parallel()
 	var entry struct {
@@ -34,7 +34,7 @@ func TestDeployBenchmark(t *testing.T) {
 			t.Errorf("no reason for %s", name[1])
 		}
 	}
-	_, text, _ = strings.Cut(text, "\n") // the rig has its own listener
+	_, text, _ = strings.Cut(text, "\n") // removes the listener, because the rig has its own
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{Profile: "openai", Models: []string{entry.Model}}},
 		Config:  strings.Replace(text, `"http://127.0.0.1:8081"`, `"{{up-0}}"`, 1) + "timeouts: { linger: 0s, connect: 10s }\n",

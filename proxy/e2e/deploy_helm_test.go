@@ -96,7 +96,7 @@ type chartObject struct {
 	}
 }
 
-// validInPod reads the file as an edge in the pod would, with keys and a certificate from the test.
+// validInPod reads the file as an edge in the pod would. The test supplies keys and a certificate.
 func validInPod(t *testing.T, file string) *config.File {
 	t.Helper()
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
@@ -188,7 +188,7 @@ func renderChart(t *testing.T, values string) (objects []chartObject) {
 	return objects
 }
 
-// overlay sets values over the chart's values, map by map.
+// overlay overrides the chart's values, map by map.
 func overlay(own, changed map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		inner, isMap := changed[name].(map[string]any)

@@ -39,7 +39,7 @@ func deployFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// unitValues returns the values of a key in a systemd unit, in order.
+// unitValues returns a key's values in a systemd unit, in order.
 func unitValues(unit, key string) (out []string) {
 	for line := range strings.Lines(unit) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
@@ -107,7 +107,7 @@ func TestDeployUnitVerifies(t *testing.T) {
 }
 
 // TestDeployImage checks that the program has the commands that the image runs, and that the build
-// context has the files to copy.
+// context contains the files to copy.
 func TestDeployImage(t *testing.T) {
 	t.Parallel()
 	text := deployFile(t, "Dockerfile")
@@ -159,8 +159,8 @@ func TestDeployImage(t *testing.T) {
 	}
 }
 
-// TestDeployKEDA checks that the scaler of the engines queries existing metrics for a model and an
-// upstream that the manifests define.
+// TestDeployKEDA checks that the engines' scaler queries existing metrics for a model and an
+// upstream defined by the manifests.
 func TestDeployKEDA(t *testing.T) {
 	var scaled struct {
 		Kind string

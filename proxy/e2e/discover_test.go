@@ -138,8 +138,8 @@ func TestDiscoveredStays(t *testing.T) {
 	}
 }
 
-// TestAdapters checks that an adapter that a vLLM loads at run time is published under its name
-// with the settings of its base model, and that its calls go to an engine that has loaded it.
+// TestAdapters checks that an adapter loaded by vLLM at run time is published under its name, with
+// the settings of its base model. Calls for the adapter must go to an engine that has loaded it.
 func TestAdapters(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))

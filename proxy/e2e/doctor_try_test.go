@@ -38,7 +38,7 @@ func TestDoctorTries(t *testing.T) {
 }
 
 // TestInitOfAnotherEdge checks that init writes all models in another edge's catalog to the
-// configuration, whatever their names are.
+// configuration, whatever their names.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDrainCode checks that calls that a drain ends receive a special error code, so that clients
+// TestDrainCode checks that calls ended by a drain receive a special error code, so that clients
 // and dashboards can distinguish them from engine failures.
 func TestDrainCode(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,8 @@ func balanced(t *testing.T, path string) {
 }
 
 // TestSignalAtRest checks that an edge that other machines can reach lingers after SIGTERM, and
-// that a second signal ends this wait. On loopback the edge must exit immediately, because there is
-// no load balancer.
+// that a second signal ends this wait. On loopback, the edge must exit immediately, because there
+// is no load balancer.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`

@@ -29,7 +29,7 @@ func endUserName(id string) string {
 	return hex.EncodeToString(mac.Sum(nil))[:32]
 }
 
-// callsByUser returns the number of calls by end user of the key tester.
+// callsByUser returns the number of calls of the key tester, by end user.
 func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	t.Helper()
 	var r observe.UsageReport
@@ -49,9 +49,8 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	return out
 }
 
-// TestEndUsers checks usage by end user in every dialect, after a kill, and on every page and in
-// every command that shows usage. No file, log, metric or page may contain the name that the client
-// sent.
+// TestEndUsers checks usage by end user in every dialect, after a kill, and in every page and
+// command that shows usage. No file, log, metric or page may contain the name sent by the client.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{

@@ -23,7 +23,7 @@ import (
 // recognised is the detected profile, if it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
-// facts lists what each engine reports: slots, load and models.
+// facts lists the slots, load and models that each engine reports.
 var facts = map[string]struct {
 	slots, load bool
 	models      string
@@ -82,8 +82,8 @@ func TestEngines_Recognised(t *testing.T) {
 	}
 }
 
-// TestEngines_Load checks the load that each engine reports: one request is running, one is
-// waiting.
+// TestEngines_Load checks the load that each engine reports: one running request and one waiting
+// request.
 func TestEngines_Load(t *testing.T) {
 	t.Parallel()
 	for name, want := range facts {
@@ -182,7 +182,7 @@ func TestEngines_TooLong(t *testing.T) {
 }
 
 // TestEngines_TooLongInOtherWords checks error messages that the simulator does not send. If the
-// sizes are known, the error must state the prompt's size and the limit.
+// sizes are known, the edge's error must state the prompt's size and the limit.
 func TestEngines_TooLongInOtherWords(t *testing.T) {
 	t.Parallel()
 	for message, told := range map[string]string{
@@ -343,7 +343,7 @@ func TestEngines_NotNow(t *testing.T) {
 		return engine.URL, asked
 	}
 	for name, c := range map[string]struct {
-		first, second []string // answers of the engines
+		first, second []string // answers of the two engines
 		status        int
 		code          string
 		asked         [2]int64

@@ -15,7 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 91, 92 and 94 to 96: what the edge reveals, and what it must never reveal.
+// These tests cover rows 91, 92 and 94 to 96: information that the edge reveals, and information
+// that it must never reveal.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()
@@ -173,8 +174,7 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 }
 
 // TestFault96_NothingIsKept puts canaries wherever a client can put text, in valid and invalid
-// calls, and searches all output of the edge. (The rig searches the log of every test for the
-// prompt.)
+// calls, and searches all output of the edge. (The rig searches every test's log for the prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 2s, answer: 2s, client_body: 1s"})

@@ -39,7 +39,7 @@ func lastCallLine(p *rig.Local) (last callLine) {
 }
 
 // TestFailedAttempts checks that the access line, the call's page, the status and the metrics show
-// the same reason for every engine failure.
+// the same reason for each engine failure.
 func TestFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -110,8 +110,8 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// TestFailedAttempts_AnsweredElsewhere checks that the access line of a call that another engine
-// answered contains the failed attempt.
+// TestFailedAttempts_AnsweredElsewhere checks that a call's access line contains the failed attempt
+// even if another engine answered the call.
 func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})

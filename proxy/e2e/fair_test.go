@@ -23,7 +23,7 @@ func until(over <-chan struct{}, f func()) {
 
 // TestKeysShareSlotsByTokens checks that keys whose calls are always waiting share a model's two
 // slots by tokens. A key with weight 2 must receive twice as many tokens as a key with weight 1,
-// although its calls are a tenth of the size and it does not have more loops.
+// even though its calls are a tenth of the size and it has no more loops.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
 	const loops, smallTokens, largeTokens, most = 16, 6, 60, 200
@@ -36,11 +36,11 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	var large, small, largeThen atomic.Int64
 	over := make(chan struct{})
 	stop := sync.OnceFunc(func() {
-		largeThen.Store(large.Load()) // afterwards, the small calls end before the large calls that are waiting
+		largeThen.Store(large.Load()) // from now on, the small calls end before the waiting large calls
 		close(over)
 	})
 	loop := func(served *atomic.Int64, tokens int, headers ...string) {
-		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":10}`, tokens)) // so slow that both keys always have waiting calls
+		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":10}`, tokens)) // slow enough that both keys always have waiting calls
 		for range loops {
 			all.Go(func() {
 				until(over, func() {
@@ -68,8 +68,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	}
 }
 
-// TestAgentIsServedDespiteFlood checks that only a few calls of a key with sixteen loops are served
-// while the call of a key with one loop waits.
+// TestAgentIsServedDespiteFlood checks that, while a call of a key with one loop waits, only a few
+// calls of a key with sixteen loops are served.
 func TestAgentIsServedDespiteFlood(t *testing.T) {
 	t.Parallel()
 	const loops, slots, asked = 16, 4, 25
@@ -98,8 +98,8 @@ func TestAgentIsServedDespiteFlood(t *testing.T) {
 		p.Post(chatPath, p.Chat(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
 		overtook += served.Load() - before
 	}
-	// In order of arrival, the flood's twelve waiting calls and some running calls would be served
-	// first.
+	// If calls were served in order of arrival, the flood's twelve waiting calls and some running
+	// calls would come first.
 	t.Logf("%.1f calls of the flood were served during one of the agent's", float64(overtook)/asked)
 	if overtook > asked*2*slots {
 		t.Errorf("%d calls of the flood were served during %d of the agent's", overtook, asked)

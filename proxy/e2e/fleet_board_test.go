@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// twoEdges starts two edges with one file, one engine and one store. If the store answers late, it
+// twoEdges starts two edges with one file, one engine and one store. If the store responds late, it
 // counts as lost, and each edge uses only its share of the slots. Tests that count slots are
 // therefore not parallel.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
@@ -37,7 +37,7 @@ admin: { token: %s }
 }
 
 // TestFleetBoard checks that the edges of a fleet share all slots of an engine and report the same
-// capacity, and that an upstream mode that an operator sets at one edge applies at all edges.
+// capacity. An upstream mode set at one edge must apply at all edges.
 func TestFleetBoard(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
@@ -106,11 +106,11 @@ func TestFleetBoard(t *testing.T) {
 }
 
 // TestExactSlots checks that two edges never have more calls at an engine than the engine has
-// slots, and that one edge can use a slot that the other edge releases.
+// slots. One edge must be able to use a slot released by the other edge.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless)) // immediately, whatever the load board in the store contains
+	more := b.hold(1, b.Chat(endless)) // must be immediate, whatever the load board in the store contains
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
@@ -126,8 +126,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine checks that an edge does not keep its slots for its waiting calls: calls that
-// wait at another edge are served in turn.
+// TestTurnsAtAnEngine checks that an edge does not reuse its slots only for its waiting calls:
+// calls that wait at another edge must get their turn.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`

@@ -8,7 +8,7 @@ import (
 )
 
 // TestFleetShares checks that two edges with the same engine share its slots and the limits of a
-// key. A client that reaches only one edge must receive no more than the share of this edge. The
+// key. A client that reaches only one edge must receive no more than that edge's share. The
 // catalog, the status page and the headers must show this share.
 func TestFleetShares(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check the endpoints that pass requests and answers on and change only the model's
+// These tests check the endpoints that pass on requests and answers and change only the model's
 // name.
 
 func TestForward(t *testing.T) {
@@ -138,9 +138,9 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings with numbers, whatever the encoding_format is.
-// SGLang, LM Studio and older versions of Ollama do the same. The first dimension for input i is
-// i/2.
+// numbersOnly is an engine that answers embeddings requests with numbers, whatever the
+// encoding_format. SGLang, LM Studio and older versions of Ollama do the same. The embedding of
+// input i has i/2 in its first dimension.
 func numbersOnly(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -200,7 +200,7 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 				"tokens":          {`[1,2,3]`, 1, 3},
 				"lists of tokens": {`[[1,2],[3],[4]]`, 3, 3},
 				"dimensions":      {`["a","b"]`, 2, 8},
-				"large":           {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024}, // passed on unchanged
+				"large":           {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024}, // this answer is passed on unchanged
 			} {
 				ask := `{"model":"vectors","input":` + c.input + `,"dimensions":` + strconv.Itoa(c.dimensions)
 				var coded struct {
@@ -236,7 +236,7 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 }
 
 // TestSomeEngines checks that a call to an endpoint that only some engines have goes to one of
-// these engines. The catalog must list the endpoint for models that have such an engine. For other
+// these engines. The catalog must list the endpoint for models with such an engine. For other
 // models, the call must receive a 404 with a reason.
 func TestSomeEngines(t *testing.T) {
 	t.Parallel()
@@ -372,7 +372,7 @@ func TestForward_Media(t *testing.T) {
 	}
 }
 
-// TestMessages_Steering checks that members that steer an engine are refused even by the dialects
+// TestMessages_Steering checks that members that steer an engine are rejected even by the dialects
 // that would drop them.
 func TestMessages_Steering(t *testing.T) {
 	t.Parallel()
@@ -387,8 +387,8 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
-// TestSteering_Inside checks that members within other members that steer an engine, such as
-// template arguments, are refused, and that allowed arguments are passed on.
+// TestSteering_Inside checks that nested members that steer an engine, such as template arguments,
+// are rejected, and that allowed arguments are passed on.
 func TestSteering_Inside(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -411,7 +411,7 @@ func TestSteering_Inside(t *testing.T) {
 }
 
 // TestAllowMembers checks that members that an operator allows reach the engine in every dialect,
-// but only for that model.
+// but only for the model for which they are allowed.
 func TestAllowMembers(t *testing.T) {
 	t.Parallel()
 	engines := recording()
@@ -475,7 +475,7 @@ func TestCompletions_EndpointMissing(t *testing.T) {
 }
 
 // TestStreams_NullFrames checks llama.cpp's stream for a completion with more than one prompt,
-// which starts with null. The edge must skip null and not count it as the first event.
+// which starts with null. The edge must skip null rather than count it as the first event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -596,8 +596,8 @@ func TestSDK_Forward(t *testing.T) {
 	}
 }
 
-// TestForward_Large checks that large answers that the edge only passes on are complete, with the
-// public name and the token counts.
+// TestForward_Large checks that large answers that the edge only passes on are complete and have
+// the public name, and that their tokens are counted.
 func TestForward_Large(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -633,13 +633,13 @@ func TestForward_Large(t *testing.T) {
 			if l := p.LastCall(); l.Outcome != "ok" || l.Model != c.model || c.model != "ears" && (l.PromptTokens == 0 || l.TokensEstimated) {
 				t.Errorf("%s, %s: last call = %+v, want ok with counted tokens", c.path, fault, l)
 			}
-			p.Post(c.path, c.body, c.kind).WantStatus(200) // on the same connection
+			p.Post(c.path, c.body, c.kind).WantStatus(200) // the connection must still work
 		}
 	}
 }
 
-// TestCompletions_WholeForStream checks an engine that sends an unstreamed answer although a stream
-// was requested, and an engine that sends the stream with a different Content-Type.
+// TestCompletions_WholeForStream checks an engine that sends an unstreamed answer even though a
+// stream was requested, and an engine that sends the stream with a different Content-Type.
 func TestCompletions_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string][2]string{

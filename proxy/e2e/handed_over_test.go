@@ -11,7 +11,7 @@ import (
 )
 
 // These tests check that streams move to another engine if their engine is drained or stalled.
-// TestResume covers lost engines.
+// (TestResume covers lost engines.)
 
 const resumes = "retry: { resume: 1 }"
 
@@ -41,8 +41,8 @@ func drained(p *penstock) {
 }
 
 // TestDrainHandsOver checks a stream on an engine that is drained or removed from the file. The
-// stream must stay there until the drain time is over, and then continue at another engine. The
-// answer and the charge must be the same as for an undisturbed stream.
+// stream must stay on this engine until the drain time is over, and then continue at another
+// engine. The answer and the charge must be the same as for an undisturbed stream.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	for way, leave := range map[string]func(p *penstock){
@@ -153,7 +153,7 @@ func TestStalledStreamContinues(t *testing.T) {
 	if err != nil || len(want.text) < 100 {
 		t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 	}
-	const calls = 4 // two on each engine
+	const calls = 4 // two calls on each engine
 	answered := make(chan told, calls)
 	before := p.Engines[0].Stats().Tokens
 	for range calls {

@@ -18,11 +18,11 @@ import (
 // In these tests, another engine continues a stream. The clients are the official SDKs, which must
 // assemble a single answer.
 
-// told is a streamed answer as the SDK assembles it.
+// told is a streamed answer as assembled by the SDK.
 type told struct{ text, stop, usage string }
 
-// streamDialects contains a function for each dialect that requests a stream. controls are members
-// for the simulator.
+// streamDialects contains, for each dialect, a function that requests a stream. controls are
+// members for the simulator.
 var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (told, error){
 	"chat": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
 		params := ask(prompt + " [[sim {" + controls + "}]]")
@@ -134,7 +134,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 				}
 			})
 		}
-		t.Run(dialect+"/both", func(t *testing.T) { // the head has been sent, so the error is in the stream
+		t.Run(dialect+"/both", func(t *testing.T) { // the head has been sent, so the error must be in the stream
 			t.Parallel()
 			p := start(t, setup)
 			for _, e := range p.Engines {
@@ -150,8 +150,8 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 	}
 }
 
-// TestWhitespaceDoesNotCommit checks the same for an engine that fails after the white space before
-// an unstreamed answer.
+// TestWhitespaceDoesNotCommit checks that another engine answers if the first engine fails after
+// the white space before an unstreamed answer.
 func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.PlainWays {
@@ -247,8 +247,8 @@ func TestNotResumed(t *testing.T) {
 		"reasoning":      {"sim", "retry: { resume: 1 }", `"reasoning_effort":"high","sim":{"reasoning":30}`, 0},
 		"not known to":   {"openai", "retry: { resume: 1 }", `"temperature":0`, 0},
 		"not asked for":  {"sim", "retry: { resume: 0 }", `"temperature":0`, 0},
-		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // and the second engine is also lost
-		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // the limit is used up
+		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // the second engine is also lost
+		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // the limit is exhausted
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,10 +27,11 @@ const chatPath = "/v1/chat/completions"
 // recording returns the options for one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
-// ways has an unstreamed and a streamed request. Nearly all rules apply to both.
+// ways contains an unstreamed and a streamed request. Nearly all rules apply to both.
 var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
 
-// both runs f for an unstreamed and for a streamed request, each with a separate edge and engines.
+// both runs f for an unstreamed and a streamed request, each with a separate edge and separate
+// engines.
 func both(t *testing.T, s rig.Setup, f func(t *testing.T, p *penstock, body string)) {
 	t.Helper()
 	for _, w := range ways {

@@ -94,7 +94,7 @@ func (h *hookServer) times() int {
 	return len(h.asked)
 }
 
-// in returns the setting for this hook with additional members.
+// in returns the setting for this hook, with additional members.
 func (h *hookServer) in(more string) string {
 	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }
@@ -102,7 +102,7 @@ func (h *hookServer) in(more string) string {
 // hookMetrics is the prefix of the metrics that exist only if the edge has called hooks.
 const hookMetrics = "penstock_hook_"
 
-// decisions returns how many of the hook's answers had the given result.
+// decisions returns how many hook answers had the given result.
 func decisions(e *rig.Edge, result string) float64 {
 	return e.Metric("penstock_hook_decisions_total", `hook="guard"`, `result="`+result+`"`)
 }
@@ -169,7 +169,7 @@ func TestHookDecisions(t *testing.T) {
 	}
 }
 
-// hooked checks that a hook can refuse, route and rewrite calls of the surface. An upload must not
+// hooked checks that a hook can refuse, route and rewrite calls to the surface. An upload must not
 // be sent to the hook. TestStatuses calls hooked, because only a hook can cause some of the
 // statuses.
 func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
@@ -228,11 +228,11 @@ func TestHookAdmitsAnew(t *testing.T) {
 		if r := ask("Hi"); r.Status != 400 && r.Status != 200 {
 			t.Errorf("answer = %d %s, want 400 or 200", r.Status, r.Body)
 		}
-		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // but the client expects JSON
+		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // the client expects JSON
 		ask("Hi").WantError(503, "api_error", "hook_unavailable")
 	}
 	rewrite(`{"model":"sim","max_tokens":600,"messages":[{"role":"user","content":"[[sim {\"tokens\":600}]]"}]}`)
-	ask("Hi").WantStatus(200) // if the key had unused tokens, it could send any request once
+	ask("Hi").WantStatus(200) // a key with unused tokens could send any request once
 	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
 	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
 	h.says(`{"action":"route","model":"other"}`)
@@ -241,13 +241,14 @@ func TestHookAdmitsAnew(t *testing.T) {
 	ask("Hi").WantStatus(200)
 }
 
-// TestFault101_HookGivesNoDecision checks calls whose hook gives no decision: they are refused or continued, as
-// configured. The log never has text from the hook's request or answer.
+// TestFault101_HookGivesNoDecision checks that calls for which a hook returns no decision are
+// refused or continued, as configured. The log must not contain text from the hook's request or
+// answer.
 func TestFault101_HookGivesNoDecision(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, cause, detail, more string
-		answer                    http.HandlerFunc // nil: no server listens
+		answer                    http.HandlerFunc // if nil, no server listens
 	}{
 		{"refuses connections", "hook_unreachable", "", "", nil},
 		{"dies in its answer", "hook_answer", "breaks_off", "", func(w http.ResponseWriter, _ *http.Request) {
@@ -331,8 +332,8 @@ func TestFault101_HookGivesNoDecision(t *testing.T) {
 	}
 }
 
-// TestHookAtASocket checks a hook at a Unix socket, with and without a path: its decisions, also
-// after it has restarted, and the refusal of calls while it is away.
+// TestHookAtASocket checks a hook at a Unix socket, with and without a path. The hook must decide,
+// even after a restart, and calls must be refused while the hook is down.
 func TestHookAtASocket(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "h")
@@ -371,8 +372,8 @@ func TestHookAtASocket(t *testing.T) {
 	}
 }
 
-// TestHookClientLeaves checks that a client that leaves ends the wait for the hook. This does not
-// count as a failure of the hook.
+// TestHookClientLeaves checks that a client's disconnect ends the wait for the hook and does not
+// count as a hook failure.
 func TestHookClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -390,7 +391,7 @@ func TestHookClientLeaves(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	// If the client disconnected before the hook had read the question, the hook might not notice.
+	// If the client disconnected before the hook has read its request, the hook might not notice.
 	rig.WaitFor(t, rig.Patience, "the hook has the question", func() bool { return h.times() == 1 })
 	leave()
 	<-done
@@ -417,7 +418,8 @@ func TestHookDrain(t *testing.T) {
 	rig.Receive(t, rig.Patience, "the call is answered", replies).WantError(503, "api_error", "shutting_down")
 }
 
-// TestHookOrder checks two hooks with different models and keys, before and after a reload.
+// TestHookOrder checks the order of two hooks with different models and keys, before and after a
+// reload.
 func TestHookOrder(t *testing.T) {
 	t.Parallel()
 	first, second := newHook(t), newHook(t)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// allowed lists, for every package, which packages of this module and which other modules it may
-// import. A trailing "/..." means a package and all packages below it. The standard library is
-// allowed, except for the packages in never.
+// allowed lists, for every package, the packages of this module and the other modules that the
+// package may import. A trailing "/..." means a package and all packages below it. The standard
+// library is allowed, except for the packages in never.
 var allowed = map[string]struct {
 	ours, modules string
 	never         string
@@ -35,7 +35,7 @@ var allowed = map[string]struct {
 	"proxy/access/runkeys":            {ours: "config config/filewatch config/strictyaml proxy/telemetry/process", modules: "go.uber.org/zap/...", never: "net log"},
 	"proxy/access/auth/cert":          {never: "net log"},
 	"proxy/access/auth/jwt":           {modules: "github.com/go-jose/go-jose/v4/...", never: "net log"},
-	"proxy/access/auth/jwks":          {ours: "proxy/access/auth/jwt proxy/telemetry/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: it fetches keys
+	"proxy/access/auth/jwks":          {ours: "proxy/access/auth/jwt proxy/telemetry/guard", modules: "go.uber.org/zap/...", never: "log"}, // net/http: fetches keys
 	"proxy/front/httpserver":          {ours: "config translate/apierr upstreams/http1/httptoken proxy/request/body proxy/telemetry/guard proxy/front/listen", modules: "github.com/valyala/fasthttp github.com/fasthttp/router", never: "net/http log"},
 	"proxy/fleet":                     {ours: "config config/money proxy/fleet/sign proxy/access/limit proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 	"proxy/fleet/board":               {ours: "proxy/fleet/sign upstreams", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2 github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net os log"},
@@ -51,7 +51,7 @@ var allowed = map[string]struct {
 	"proxy/build":                     {never: "net os log"},
 	"proxy/front/plaintext":           {never: "net os log time"},
 	"proxy/telemetry/process":         {modules: "golang.org/x/sys/windows", never: "net log"},
-	"proxy/telemetry/quietlog":        {never: "net"}, // it changes package log
+	"proxy/telemetry/quietlog":        {never: "net"}, // changes package log
 	"proxy/operate/reference":         {never: "net os log time"},
 	"proxy/operate/openapi":           {never: "net os log time"},
 	"proxy/tools/local":               {ours: "config config/strictyaml proxy proxy/access/auth proxy/tools/migrate proxy/front/plaintext upstreams/engine", never: "net log"},
@@ -67,8 +67,8 @@ var allowed = map[string]struct {
 	"proxy/request/body":              {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/access/limit proxy/front/listen proxy/request/multipart", modules: "github.com/valyala/fasthttp github.com/klauspost/compress/...", never: "net/http log"},
 	"proxy/request/endpoint":          {ours: "config upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/request/body proxy/access/limit proxy/running/snapshot", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/request/failure":           {ours: "routing upstreams upstreams/http1 translate/... proxy/request/body proxy/access/limit proxy/telemetry/observe proxy/request/retry proxy/running/snapshot", never: "net os log"},
-	"proxy/request/hook":              {ours: "config config/unixsocket translate/jsonx upstreams proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics", never: "os log"},                                                                                       // net/http: it asks hooks
-	"proxy/request/hook/copies":       {ours: "config proxy/request/endpoint proxy/request/hook proxy/request/participant proxy/running/snapshot proxy/telemetry/guard proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "log"}, // net/http: it posts copies
+	"proxy/request/hook":              {ours: "config config/unixsocket translate/jsonx upstreams proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics", never: "os log"},                                                                                       // net/http: sends requests to hooks
+	"proxy/request/hook/copies":       {ours: "config proxy/request/endpoint proxy/request/hook proxy/request/participant proxy/running/snapshot proxy/telemetry/guard proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "log"}, // net/http: posts copies
 	"proxy/request/retry":             {never: "net os log"},
 	"proxy/request/poison":            {ours: "upstreams", never: "net os log"},
 	"proxy/request/attempt":           {ours: "config config/instant routing upstreams upstreams/http1 upstreams/progress translate/... proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net/http log"}, // net: an upgraded connection
@@ -76,10 +76,10 @@ var allowed = map[string]struct {
 	"proxy/request/shadow":            {ours: "config routing upstreams translate/... proxy/request/attempt proxy/request/body proxy/request/endpoint proxy/request/failure proxy/request/participant proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net os log"},
 	"proxy/request/participant":       {ours: "proxy/access/auth proxy/request/attempt proxy/request/body proxy/request/endpoint proxy/running/snapshot proxy/telemetry/observe upstreams", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/resume":            {ours: "translate/... proxy/request/endpoint proxy/access/limit", never: "net os log time"},
-	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // it only hashes clients' text
+	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // only hashes clients' text
 	"proxy/running/snapshot":          {ours: "config config/money config/suggest routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/access/auth proxy/access/auth/jwks proxy/front/browser proxy/running/catalog proxy/access/enduser proxy/access/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/internal/calltest": {ours: "...", modules: "..."},                                                                                                                                                                                                                                                                                                                                                      // calls without sockets
-	"proxy/request/websocket":         {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: the request type of the library
+	"proxy/request/websocket":         {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: the library's request type
 	"proxy/request/realtime":          {ours: "config translate/apierr translate/engineerror translate/jsonx translate/realtime upstreams upstreams/http1 proxy/access/auth proxy/request/call proxy/request/endpoint proxy/request/failure proxy/request/websocket proxy/front/browser proxy/front/listen proxy/telemetry/guard", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"},       // net/http: the library dials through it
 	"translate/realtime":              {ours: "translate translate/apierr translate/engineerror translate/jsonx", never: "net os log time"},
 	"proxy/operate/status":            {ours: "config routing upstreams proxy/fleet proxy/telemetry/observe proxy/front/plaintext config/money", never: "net log"},
@@ -146,7 +146,7 @@ var allowed = map[string]struct {
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 	"proxy/e2e/realtime":    {ours: "...", modules: "..."}, // realtime sessions
 
-	// The test kits are for tests of any package. They import no package of this module, so that
+	// The test kits are for tests in any package. They import no package of this module, so that
 	// even the lowest packages can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},

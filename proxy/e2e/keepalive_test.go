@@ -54,7 +54,7 @@ func TestWholeKeepalive(t *testing.T) {
 			return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
 		})
 		for _, fault := range []string{"chunked;delay=1s", "stall", "padded=300000;delay=1s"} {
-			if fault == "stall" { // in the middle of the engine's reply
+			if fault == "stall" { // the engine stalls in the middle of its reply
 				fault = "pause-after=1;for=1s"
 			}
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
@@ -124,7 +124,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\n" + format +
 			"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nxyz\r\n--b--\r\n"
 		if kept {
-			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // long after the white space would start, even on a busy machine
+			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // much longer than the interval of the white space, even on a busy machine
 		} else {
 			p.Engines[0].SetFault(slow)
 		}
@@ -140,7 +140,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("answer to HTTP/1.0 = %d %.40q, want 200 without a blank", r.Status, r.Body)
 	}
-	// The interval of this edge is much longer than a failure takes, even on a busy machine.
+	// This edge's interval is much longer than a failure takes, even on a busy machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")

@@ -96,8 +96,8 @@ func TestPodsComeAndGo(t *testing.T) {
 		so := served(i)
 		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
-	// gone waits until the edge knows that a pod is gone, and checks that the engine receives no
-	// more calls. Afterwards the test can kill the engine.
+	// gone waits until the edge has learned that a pod is gone, and checks that the engine receives
+	// no more calls. After that, the test can kill the engine.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
@@ -133,7 +133,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	})
 	works(1)
 	works(2)
-	c.api.Delete(kubeapi.Pods, "vllm-1") // without a watch event
+	c.api.Delete(kubeapi.Pods, "vllm-1") // deletes the pod without a watch event
 	if err := c.engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestNoPods checks that calls find no route if there are no pods, and find a route again when a
+// TestNoPods checks that calls find no route if there are no pods, and find a route again once a
 // pod appears.
 func TestNoPods(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestNoPods(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
 }
 
-// TestInferencePool checks that the edge uses the pods and ports of the pool, and no pods that only
+// TestInferencePool checks that the edge uses the pool's pods and ports, except pods that only
 // prefill.
 func TestInferencePool(t *testing.T) {
 	t.Parallel()
@@ -199,8 +199,8 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }
 
-// TestDoctorFindsEngines checks that doctor lists the engines that the upstreams in a file
-// discover, or says why they discover none.
+// TestDoctorFindsEngines checks that doctor lists the engines discovered by the upstreams in a
+// file, or says why no engines are discovered.
 func TestDoctorFindsEngines(t *testing.T) {
 	t.Parallel()
 	api := kubeapi.Start(t)

@@ -29,8 +29,8 @@ func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 	return r
 }
 
-// TestLedger checks that usage survives a kill and an orderly exit, and is equal to the engines'
-// counts. A second edge with the same ledger must not start.
+// TestLedger checks that usage survives a kill and an orderly exit, and equals the engines' counts.
+// A second edge with the same ledger must not start.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -110,7 +110,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestBudget checks that a key that has used up its budget is refused in every dialect until the
+// TestBudget checks that a key that has exhausted its budget is refused in every dialect until the
 // next day, even after a restart. After a reload that raises the budget, the key must be admitted
 // again.
 func TestBudget(t *testing.T) {
@@ -119,7 +119,7 @@ func TestBudget(t *testing.T) {
 		Top: "ledger: usage.ledger", Model: `pricing: { input: "1", output: "2" }`,
 		Key: `limits: { spend_per_month: "0.000200", tokens_per_day: 100000 }`,
 	})
-	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // 120 millionths plus the prompt
+	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // costs 120 millionths plus the prompt
 	p.Post(chatPath, body).WantStatus(200)
 	p.Rest()
 	shown := p.Status().Keys[0].Budgets
@@ -184,7 +184,7 @@ func TestBudget(t *testing.T) {
 }
 
 // TestFleetUsage checks that the usage of a fleet is the sum over its edges. The sum must include
-// usage from before the store lost its data, and from while the store was down.
+// usage from before the store lost its data, and usage from while the store was down.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -276,7 +276,7 @@ func TestFleetBudget(t *testing.T) {
 	store := miniredis.RunT(t)
 	a, b := sharedFleet(t, store.Addr(), "divide", "{ tokens_per_month: 700 }")
 	used := 0
-	for i := range 12 { // about 70 tokens each
+	for i := range 12 { // each call uses about 70 tokens
 		edge := []*penstock{a, b}[i%2]
 		r := edge.Post(chatPath, edge.Chat(`"max_tokens":60,"sim":{"tokens":60}`))
 		if r.Status == 429 {
@@ -315,7 +315,7 @@ func TestFleetBudget(t *testing.T) {
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				return err == nil && len(fields) == 5 // two edges, the creation time of the store, the sums, and the counts of the edges
+				return err == nil && len(fields) == 5 // two edges, the store's creation time, the sums, and the edges' counts
 			}
 		}
 		return false

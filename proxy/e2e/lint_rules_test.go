@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestLintRules checks that each rule of .golangci.yml that names files or packages matches at
-// least one of them. Otherwise rules for a moved folder would remain without matching anything.
+// TestLintRules checks that each rule in .golangci.yml that names files or packages matches at
+// least one. Otherwise, rules for a moved folder would remain but match nothing.
 func TestLintRules(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEveryLineIsJSON checks that with log.format json each line of a running edge's log parses,
-// including warnings about its file.
+// TestEveryLineIsJSON checks that, if log.format is json, each line of a running edge's log parses,
+// including warnings about the edge's configuration file.
 func TestEveryLineIsJSON(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})

@@ -21,7 +21,7 @@ import (
 
 // These tests check the access log: its fields, its headers, and that calls never wait for the log.
 
-// TestAccessFields checks the fields and their order, because operators parse them.
+// TestAccessFields checks the fields and their order, because operators parse access lines.
 func TestAccessFields(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -82,7 +82,8 @@ func TestAccessSwitch(t *testing.T) {
 	}
 }
 
-// TestClientAddress checks that with log.client only the access line has the peer's address.
+// TestClientAddress checks that, if log.client is set, only the access line contains the peer's
+// address.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -117,8 +118,8 @@ func TestDebugHeaders(t *testing.T) {
 	}
 }
 
-// pace sends calls to both edges in turn, four at a time. It compares the times of p with those of
-// control, which never waits. The medians must be close, and no call may take much longer than
+// pace sends calls to both edges in turn, four at a time. It compares the times of p with the times
+// of control, which never waits. The medians must be close, and no call may take much longer than
 // control's longest call.
 func pace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
@@ -203,8 +204,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestSessionColumn checks that, with log.sessions, a line has a hash of the session that the
-// client names in a header or in the body, but never the name.
+// TestSessionColumn checks that, if log.sessions is set, access lines contain a hash of the session
+// name, but never the name. The client may send the name in a header or in the body.
 func TestSessionColumn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
@@ -304,7 +305,7 @@ func TestProxyProtocol(t *testing.T) {
 	const header = "PROXY TCP4 198.51.100.7 127.0.0.1 5000 4000\r\n"
 	for _, c := range []struct {
 		from, header string
-		client       string // in the log; empty: the connection is closed
+		client       string // expected in the log; if empty, the connection is closed
 	}{
 		{"127.0.0.2", header, "198.51.100.7"},
 		{"127.0.0.2", "", ""},

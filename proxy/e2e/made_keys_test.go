@@ -23,7 +23,8 @@ const (
 	readerToken = "the-token-of-a-scraper"
 )
 
-// keyTokens returns the admin section: tokens for each role, and where keys are stored.
+// keyTokens returns the admin section, with a token for each role and the setting that says where
+// keys are stored.
 func keyTokens(where string) string {
 	return fmt.Sprintf("on_revoke: abort\nadmin: { token: %s, tokens: [{ name: portal, role: keys, token: %s }, { name: scraper, token: %s }]%s }\n",
 		rig.AdminToken, keeperToken, readerToken, where)
@@ -45,8 +46,8 @@ func (p *penstock) keys(want int, token, method, path, body string) (done admin.
 }
 
 // TestKeysAtRunTime checks a key that is created over HTTP. It must work immediately, obey changed
-// limits, and have two secrets during a rotation. When it is revoked, its streams must end. Neither
-// the log nor the file may contain a secret.
+// limits, and have two secrets during a rotation. When the key is revoked, its streams must end.
+// Neither the log nor the file may contain a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
@@ -166,7 +167,7 @@ func TestKeysAtRunTimeNowhere(t *testing.T) {
 }
 
 // TestKeysSurviveAKill checks that a key whose creation was confirmed, over HTTP or by the command,
-// works after kill -9, and that the file contains no secret.
+// works after kill -9, and that the file with the keys contains no secret.
 func TestKeysSurviveAKill(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"
@@ -202,9 +203,9 @@ func TestKeysSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeInTheStore checks that, if the fleet's store has keys, a key that is created at
-// one edge soon works at all edges. Changes of its limits and its revocation must also take effect
-// at all edges.
+// TestKeysAtRunTimeInTheStore checks that, if keys are in the fleet's store, a key created at one
+// edge soon works at all edges. Changes of its limits and its revocation must also take effect at
+// all edges.
 func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	t.Parallel()
 	setup := rig.Setup{Top: strings.Replace(keyTokens(""), "on_revoke: abort\n", "", 1) + storeKeys(miniredis.RunT(t).Addr(), "")}
@@ -234,9 +235,9 @@ func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	a.keys(201, keeperToken, "POST", "", `{"id":"guest"}`)
 }
 
-// TestFault103_KeysFileUnwritable checks that while the file cannot be written, a change of a key is
-// refused in words and nothing of it is in force. Calls and other keys are not affected, and changes
-// work again as soon as the file can be written.
+// TestFault103_KeysFileUnwritable checks that, while the file cannot be written, a key change is
+// refused with an explanation and has no effect. Calls and other keys must not be affected, and
+// changes must work again once the file can be written.
 func TestFault103_KeysFileUnwritable(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"
@@ -251,7 +252,7 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 	}
-	obstacle := file + ".new" // a folder, which not even root can write into as a file
+	obstacle := file + ".new" // a folder, because not even root can write to it as a file
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -276,13 +277,13 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
 }
 
-// TestFault104_TwoAdmins checks admins that make and change keys at the same time: of two that make
-// one key, one is told that it exists, no change undoes another one, and of two that revoke a key
-// one is told that it is gone.
+// TestFault104_TwoAdmins checks admins that create and change keys at the same time. If two create
+// the same key, one must receive an error that the key exists. If two revoke the same key, one must
+// receive an error that the key does not exist. No change may undo another change.
 func TestFault104_TwoAdmins(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }")})
-	// both does two requests at once, and returns their statuses in order.
+	// both sends two requests at the same time, and returns their statuses in order.
 	both := func(one, two [3]string) (statuses [2]int) {
 		var all sync.WaitGroup
 		for i, c := range [][3]string{one, two} {
@@ -320,9 +321,10 @@ func TestFault104_TwoAdmins(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestKeyAtFourEdges checks that a key made at one of four edges, which share a file or a store, comes
-// into force at all of them, and stays in force everywhere after that edge was killed and started
-// again. Another edge can change keys meanwhile. The log of the test has the times.
+// TestKeyAtFourEdges checks that a key created at one of four edges, which share a file or a store,
+// becomes valid at all of them. The key must stay valid after that edge is killed and restarted.
+// While that edge is down, another edge must be able to change keys. The test log contains the
+// times.
 func TestKeyAtFourEdges(t *testing.T) {
 	t.Parallel()
 	for place, setup := range map[string]rig.Setup{
@@ -336,7 +338,7 @@ func TestKeyAtFourEdges(t *testing.T) {
 			for i := range edges {
 				edges[i] = rig.Launch(t, setup)
 			}
-			// create makes a key at an edge and waits until all edges accept it.
+			// create creates a key at an edge and waits until all edges accept it.
 			create := func(id string, at *rig.Program, where ...*rig.Program) string {
 				out, _ := command(t, 0, "key", "create", id, "--admin", at.Admin, "--token", rig.AdminToken, "--format", "json")
 				made, begun := admin.KeyChange{}, time.Now()

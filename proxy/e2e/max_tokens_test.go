@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents request 32,000 tokens, whatever the context length is, and give up at the first
+// Coding agents request 32,000 tokens, whatever the context length, and give up at the first
 // refusal.
 
 const (
@@ -27,14 +27,14 @@ var limitWays = []struct{ path, member, body string }{
 	{"/v1/completions", "max_tokens", `"prompt":%q`},
 }
 
-// promptOf returns a prompt of about the given number of simulator tokens, which asks for a short
-// answer.
+// promptOf returns a prompt that asks for a short answer and has about the given number of
+// simulator tokens.
 func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
 
-// sentLimits returns the token limits that an engine has received since it was reset, 0 if a
-// request had no limit.
+// sentLimits returns the token limits in the requests that an engine has received since it was
+// reset. 0 means that a request had no limit.
 func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	t.Helper()
 	for _, r := range e.Recorded() {
@@ -126,8 +126,8 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 }
 
 // TestMaxTokens_Misjudged checks that the engine's count decides if the edge underestimates a
-// prompt. The edge must send a second request. The client must not notice it, and it must not use
-// the retry budget.
+// prompt. The edge must send a second request, which the client must not notice and which must not
+// use the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {
@@ -215,8 +215,8 @@ func TestMaxTokens_Strict(t *testing.T) {
 	})
 }
 
-// TestMaxTokens_NoLimit checks that -1, with which a completion requests as many tokens as fit,
-// does not reach engines, because they interpret it differently.
+// TestMaxTokens_NoLimit checks that a limit of -1, which requests as many tokens as fit, does not
+// reach engines, because engines interpret -1 differently.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})

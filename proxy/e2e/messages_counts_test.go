@@ -61,7 +61,7 @@ func TestMessages_CountTokens(t *testing.T) {
 		}
 		return n.InputTokens
 	}
-	// The count needs no slot.
+	// Counting must not require a slot.
 	s := p.OpenStream("/v1/messages", `{"model":"sim","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"a"}]}`)
 	small, large := count(4), count(4000)
 	if small < 1 || large < 4000 || large > 8000 {
@@ -82,7 +82,7 @@ func TestMessages_CountTokens(t *testing.T) {
 }
 
 // TestMessages_CountByEngine checks that an engine that can count tokens receives the client's
-// text. If the engine's count fails, the answer must be an estimate.
+// text. If counting fails, the answer must be an estimate.
 func TestMessages_CountByEngine(t *testing.T) {
 	t.Parallel()
 	var (
@@ -157,8 +157,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// TestCounts_Estimated checks that, if the engine does not count tokens, the client sees the tokens
-// for which its key is charged, including the prompt.
+// TestCounts_Estimated checks that, if the engine does not count tokens, the client sees the same
+// counts, including the prompt's, as its key is charged for.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +226,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
 	rig.WaitFor(t, rig.Patience, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	const path, body = "/v1/messages/count_tokens", `{"model":"sim","messages":[{"role":"user","content":"a"}]}`
-	// The edge waits two seconds for a counter. A busy machine may not do all of this in that time.
+	// The edge waits two seconds for a counter. A busy machine may need several attempts to
+	// complete these steps in time.
 	rig.WaitFor(t, rig.Patience, "a count excludes another one, and ends with its client", func() bool {
 		c := p.Dial()
 		_ = c.Send(p.Request(path, body))
@@ -249,7 +250,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("a count is charged: %+v", l)
 	}
 	close(hold)
-	for range 3 { // each reserves more than half of the key's tokens
+	for range 3 { // each count reserves more than half of the key's tokens
 		if r := p.Post(path, `{"model":"sim","messages":[{"role":"user","content":"`+strings.Repeat("word ", 500)+`"}]}`).WantStatus(200); r.Body != `{"input_tokens":4711}` {
 			t.Errorf("count = %s, want 4711", r.Body)
 		}

@@ -20,7 +20,7 @@ import (
 // These tests check failures in Messages: refusals, failing engines, broken streams, and clients
 // that disconnect.
 
-// wantAPIError checks an error as the SDK reads it.
+// wantAPIError checks an error as parsed by the SDK.
 func wantAPIError(t *testing.T, err error, status int, kind, code, param string) *anthropic.Error {
 	t.Helper()
 	var e *anthropic.Error
@@ -163,7 +163,7 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 	}
 }
 
-// heal waits until the breaker no longer counts the faults of a test.
+// heal waits until the breaker no longer counts a test's faults.
 func (p *penstock) heal() {
 	p.T.Helper()
 	rig.WaitFor(p.T, rig.Patience, "the engine to be trusted again", func() bool {
@@ -212,7 +212,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 }
 
 // TestMessages_MalformedCall checks that arguments that are not JSON reach the client unchanged, so
-// that the client can report them to the model. When the client sends the tool call back, the
+// that the client can report them to the model. If the client sends the tool call back, the
 // conversation must continue. Malformed arguments must not count as an engine failure.
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()

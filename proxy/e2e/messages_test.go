@@ -271,15 +271,15 @@ func TestMessages_Shape(t *testing.T) {
 	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
-	// The request imitates Claude Code and has the same key in both headers.
+	// The request imitates Claude Code, and contains the same key in both headers.
 	r := p.Post("/v1/messages?beta=true", body, "x-api-key: "+p.Key, "anthropic-version: 2023-06-01", "anthropic-beta: a,b").WantStatus(200)
 	if r.Header.Get("Request-Id") == "" {
 		t.Error("no request-id")
 	}
 }
 
-// TestMessages_SystemInPlace checks that the model's setting determines where later system messages
-// are put.
+// TestMessages_SystemInPlace checks that the model's setting determines the position of later
+// system messages.
 func TestMessages_SystemInPlace(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{

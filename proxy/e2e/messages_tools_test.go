@@ -120,8 +120,8 @@ func TestMessages_Images(t *testing.T) {
 	})
 }
 
-// TestMessages_ImageLimits checks that refusals because of the model's rules use the names of
-// Messages.
+// TestMessages_ImageLimits checks that errors caused by the model's rules use the names of the
+// Messages dialect.
 func TestMessages_ImageLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})

@@ -24,8 +24,8 @@ var (
 	labelPair  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// lint returns what is wrong with a metrics page: names, HELP and TYPE, suffixes and units by type,
-// incomplete and non-monotonic histograms, duplicates, and families that are not in one piece.
+// lint returns the problems of a metrics page: wrong names, HELP and TYPE lines, suffixes or units,
+// incomplete or non-monotonic histograms, duplicates, and families that are not in one piece.
 func lint(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	type family struct {
@@ -184,7 +184,7 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantShown checks that the page contains each described family that among selects.
+// wantShown checks that the page contains each described family for which among returns true.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
 	for _, f := range observe.Families() {
@@ -220,7 +220,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "both engines are used again", func() bool { return p.Metric("penstock_upstream_breaker_open") == 0 })
 	held := []*rig.Stream{}
-	for range 2 { // both slots
+	for range 2 { // occupies both slots
 		held = append(held, p.OpenStream(chatPath, p.Chat(endless)))
 	}
 	done := make(chan int, 1)
@@ -243,8 +243,8 @@ func TestMetricsPage(t *testing.T) {
 		t.Error(problem)
 	}
 	wantOpenMetrics(t, p)
-	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_certificate_not_before_timestamp_seconds", "penstock_admin_certificate_not_before_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"} // it has its own log, and neither traces nor TLS
-	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics, hookMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   // other tests check these
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_certificate_not_before_timestamp_seconds", "penstock_admin_certificate_not_before_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"} // this edge has its own log, and neither traces nor TLS
+	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics, hookMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   // other tests check these metrics
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
@@ -268,7 +268,7 @@ func TestMetricsPage(t *testing.T) {
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	// On a busy machine, tokens are received in groups.
+	// On a busy machine, tokens may be received in groups.
 	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool {
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
@@ -309,8 +309,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestIdleModel checks that a model's idle time, which an autoscaler reads, is 0 while a call runs,
-// and grows afterwards.
+// TestIdleModel checks that a model's idle time, which an autoscaler reads, is 0 while a call is
+// running, and grows after the call.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

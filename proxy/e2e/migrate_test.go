@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestInitFrom checks that the configuration of another proxy is imported, and that the result can
-// be checked and served unchanged. Keys, names and aliases must work, and no secret from the
+// TestInitFrom checks that another proxy's configuration is imported, and that the result can be
+// checked and served unchanged. Keys, names and aliases must work, and no secret from the
 // environment may be in the files or the output.
 func TestInitFrom(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,7 @@ func TestOpenMetricsLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantOpenMetrics requests the page as Prometheus does and lints it.
+// wantOpenMetrics requests the page as Prometheus does, and lints it.
 func wantOpenMetrics(t *testing.T, p *penstock) {
 	t.Helper()
 	res := p.adminDo("GET", "/metrics", "", "",

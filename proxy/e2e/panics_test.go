@@ -26,16 +26,16 @@ func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 }
 
 // TestPanicOfACall checks that a panic anywhere in a call ends only that call. The slot, the key's
-// concurrency and the memory for the body must be released exactly once. The stream must look
-// complete only if it was complete.
+// concurrency and the body's memory must be released exactly once. The stream must look complete
+// only if it was complete.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
 	for _, test := range []struct {
 		point, place string
 		more         string
-		status       int  // status of the panicking call; 0: the connection ends without a status
-		ends         bool // the stream ends normally
+		status       int  // status of the panicking call; 0 if the connection ends without a status
+		ends         bool // true if the stream ends normally
 	}{
 		{"call.run", guard.Handler, whole, 500, false},
 		{"call.run", guard.Handler, stream, 500, false},
@@ -144,7 +144,7 @@ func TestPanicOfAWorker(t *testing.T) {
 		point, place string
 		setup        rig.Setup
 		armed        bool    // the panic is armed before the edge starts
-		provoke      provoke // makes the worker run; nil: it runs periodically
+		provoke      provoke // makes the worker run; nil if the worker runs periodically
 		after        provoke // shows that the worker continues
 	}{
 		{point: "accept.public", place: guard.Accept, armed: true},
@@ -188,7 +188,7 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				p.Rest()
-				s := p.OpenStream(chatPath, p.Chat(endless)) // the next client that disconnects is noticed again
+				s := p.OpenStream(chatPath, p.Chat(endless)) // the disconnect of the next client is noticed again
 				s.Next()
 				s.Leave()
 				p.Rest()
@@ -290,8 +290,8 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfTheLog checks that lines that are lost because of a panic in the log writer are
-// counted, and that later lines are written.
+// TestPanicOfTheLog checks that lines lost because of a panic in the log writer are counted, and
+// that later lines are written.
 func TestPanicOfTheLog(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -321,8 +321,8 @@ func TestPanicOfTheLog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSpans checks that a batch that is lost because of a panic in the span exporter is
-// counted, and that the next batch is sent.
+// TestPanicOfSpans checks that a batch lost because of a panic in the span exporter is counted, and
+// that the next batch is sent.
 func TestPanicOfSpans(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -342,7 +342,7 @@ func TestPanicOfSpans(t *testing.T) {
 	}
 }
 
-// TestPanicWhileDraining checks that a drain ends even if there is a panic.
+// TestPanicWhileDraining checks that a drain ends even if a panic occurs.
 func TestPanicWhileDraining(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

@@ -12,7 +12,8 @@ import (
 )
 
 // ordered starts an edge whose engine orders its queue by the priorities that the edge sends. first
-// is the credential of a key in the first of three classes. The default key is in the last class.
+// is the credential of a key in the first of three classes. The default key belongs to the last
+// class.
 func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -74,8 +75,8 @@ func TestEngineGetsPriorities(t *testing.T) {
 	}
 }
 
-// TestClientsPriority checks that a priority from the client is refused unless the model allows the
-// member.
+// TestClientsPriority checks that a priority from the client is rejected unless the model allows
+// the member.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
 	p, _ := ordered(t, "vllm", "")
@@ -127,8 +128,8 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutPriorities checks that an engine that was started without the flag refuses later
-// classes if the edge sends priorities, and that the edge sends no priorities by default.
+// TestEngineWithoutPriorities checks that the edge sends no priorities by default. If it sends
+// them, an engine started without the flag rejects calls of later classes.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

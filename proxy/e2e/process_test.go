@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use the real program as an operator at a terminal and as a supervisor would.
+// These tests use the real program like an operator at a terminal or a supervisor.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -90,9 +90,9 @@ func TestStartWithoutConfig(t *testing.T) {
 			t.Errorf("%s = %d, want 200", url, res.StatusCode)
 		}
 	}
-	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, and the program inherits this
+	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, which the program inherits
 		p.Signal(syscall.SIGTERM)
-	} else { // as when the terminal is closed: both the shell and the kernel send the signal
+	} else { // if the terminal is closed, both the shell and the kernel send the signal
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
@@ -123,7 +123,7 @@ func TestServe(t *testing.T) {
 	s.Next()
 	p.Signal(syscall.SIGTERM)
 	rig.WaitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
-	// While it lingers, it accepts connections and asks clients to close them.
+	// While the edge lingers, it accepts connections and asks clients to close them.
 	res, err := http.Get(base + "/health")
 	if err != nil {
 		t.Errorf("while lingering: %v", err)
@@ -167,8 +167,8 @@ func wantLastWord(t *testing.T, s *rig.Stream) {
 	}
 }
 
-// TestDrainLimit checks that a stream that still runs when the drain time is over ends with an
-// error event, and that the exit is clean.
+// TestDrainLimit checks that a stream that is still running when the drain time is over ends with
+// an error event, and that the exit is clean.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -288,7 +288,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 		c := e.Dial()
 		_ = c.Send(whole)
 		if _, err := c.In.ReadString('\n'); err != nil {
-			t.Fatal(err) // when there is a status, the stream has started
+			t.Fatal(err) // if there is a status, the stream has started
 		}
 		_ = e.Dial().Send(whole[:len(whole)-2])
 	}
@@ -301,7 +301,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 	}
 	rig.WantNoLeak(t, "the dump", dump, key)
 	for _, secret := range []string{rig.Canary, key} {
-		for i := range len(secret) - 7 { // a stack trace would print the secret as words of memory
+		for i := range len(secret) - 7 { // a stack trace would print the secret as memory words
 			if word := fmt.Sprintf("%#x", binary.LittleEndian.Uint64([]byte(secret[i:]))); strings.Contains(dump, word) {
 				t.Errorf("the dump holds %q as %s", secret[i:i+8], word)
 			}
@@ -371,7 +371,7 @@ models:
 }
 
 // TestCheckAndServeAgree checks that serve reports the same problems as check, and that `check
-// --against` refuses what an edge with the other configuration would refuse.
+// --against` rejects the same files as an edge that runs the other configuration.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -440,7 +440,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 		{"--expires", "tomorrow"},
 		{"--expires", "2020-01-01"},
 		{"--expires", "2099-13-01"},
-	} { // neither invalid lines nor their keys are printed
+	} { // neither invalid lines nor the keys in them are printed
 		if out, errs, code := rig.RunProgram(t, "", append([]string{"key", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]+": ") {
 			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)
 		}
@@ -503,9 +503,9 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestHeapFloor checks that a busy edge with enough memory rarely collects its small heap. With
-// little memory, it must collect more often. If the operator sets GOGC, it must collect as GOGC
-// specifies.
+// TestHeapFloor checks that a busy edge with enough memory rarely collects its small heap. If the
+// edge has little memory, it must collect more often. If the operator sets GOGC, it must collect as
+// GOGC specifies.
 func TestHeapFloor(t *testing.T) {
 	t.Parallel()
 	collections := func(env ...string) float64 {

@@ -33,8 +33,9 @@ func (p *penstock) cachedTokens(path, body, key string) int {
 	return max(a.Usage.Prompt.CachedTokens, a.Usage.Input.CachedTokens, a.Usage.FromRead)
 }
 
-// TestPromptCachePerKey checks that a cached prompt is used only for the key that sent it and the
-// key's cache group, on every endpoint with prompts, with and without a salt from the client.
+// TestPromptCachePerKey checks that a cached prompt is used only for the key that sent it and for
+// the key's cache group. It covers every endpoint with prompts, with and without a salt from the
+// client.
 func TestPromptCachePerKey(t *testing.T) {
 	t.Parallel()
 	prompt := strings.Repeat("What is said here concerns its owner alone. ", 100)
@@ -78,7 +79,7 @@ models:
 	}
 }
 
-// TestPromptCacheWithoutSalt checks that the log reports only once that an engine cannot separate
+// TestPromptCacheWithoutSalt checks that it is logged only once that an engine cannot separate
 // cached prompts.
 func TestPromptCacheWithoutSalt(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRateHeaders checks that responses have headers about remaining limits only if the key has
+// TestRateHeaders checks that responses contain headers about remaining limits only if the key has
 // limits.
 func TestRateHeaders(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestRateHeaders(t *testing.T) {
 }
 
 // TestBracketedModelNames checks model names with a variant in brackets. Agents append such
-// variants, but no engine here serves them.
+// variants, but no engine in this test serves them.
 func TestBracketedModelNames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{

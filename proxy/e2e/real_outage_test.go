@@ -20,7 +20,7 @@ import (
 type realSent struct {
 	begun, ended time.Time
 	upstream     string // the last upstream, as reported by the edge
-	failure      string // empty: the answer was complete
+	failure      string // empty if the answer was complete
 }
 
 // realLoad is a group of clients. It records each request.
@@ -101,7 +101,7 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
 // terminate stops the engine as a service manager does. It sends SIGTERM repeatedly, because
-// llama.cpp waits for its streams after the first. After a while, it kills the engine.
+// llama.cpp waits for its streams after the first signal. After a while, it kills the engine.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		e.signal(syscall.SIGTERM)
@@ -158,8 +158,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if back > 8*time.Second {
 			t.Errorf("%s: traffic came back after %v", what, back)
 		}
-		// Each of the engine's slots can lose one request, and a second request between the first
-		// failure and the time when the engine is marked down.
+		// Each of the engine's slots can lose one request. It can lose a second one after the first
+		// failure, until the engine is marked down.
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}

@@ -18,10 +18,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check stalls, and silence that must not count as a stall, with real engines and
+// These tests check stalls, and silence that must not count as a stall. They use real engines and
 // default settings.
 
-// processesOf returns the processes of an engine's group whose command line contains a word.
+// processesOf returns the processes in an engine's process group whose command line contains a
+// word.
 func (e *realEngine) processesOf(word string) (with []int) {
 	e.t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -38,9 +39,9 @@ func (e *realEngine) processesOf(word string) (with []int) {
 	return with
 }
 
-// TestRealRouterChildStops suspends the child of llama.cpp's router that has the model, while the
+// TestRealRouterChildStops suspends the child of llama.cpp's router that runs the model, while the
 // router still responds to health checks. The engine must be taken out of service in time, no call
-// may fail, and the engine must be back soon after the child continues.
+// may fail, and the engine must return to service soon after the child continues.
 func TestRealRouterChildStops(t *testing.T) {
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")
 	if !ok {
@@ -81,14 +82,14 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	}
 	t.Logf("out after %v, back after %v; %d calls in %v, %v moved", out.Round(100*time.Millisecond), back.Round(100*time.Millisecond), len(all),
 		time.Since(stopped).Round(time.Second), p.Metric("penstock_calls_moved_total", `reason="stalled"`))
-	if out > 20*time.Second { // 15 s, and more on a busy machine
+	if out > 20*time.Second { // usually 15 s, but more on a busy machine
 		t.Errorf("out after %v", out)
 	}
 }
 
 // TestRealLongPrefill makes an engine read a prompt as long as its context, which takes a minute or
 // more without output. Another engine, the simulator, holds a tool call back for 100 s. Both must
-// stay in service, although other engines could answer the calls.
+// stay in service, even though other engines could answer the calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

@@ -48,7 +48,7 @@ func (c *turns) record(next http.Handler) http.HandlerFunc {
 	}
 }
 
-// object is decoded JSON without types.
+// object is an untyped decoded JSON object.
 type object = map[string]any
 
 // at returns the value at a path of names and positions.
@@ -117,7 +117,7 @@ func (c *turns) prompt() string {
 }
 
 // chat runs the two turns on chat with the function ask. Unless name is empty, it sends the first
-// turn's reasoning back in the member name.
+// turn's reasoning back in the member with that name.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -142,7 +142,7 @@ func (c *turns) chat(ask func(string, object) object, model, name string, more o
 	messages, _ := body["messages"].([]any)
 	body["messages"] = append(messages, back, object{"role": "tool", "tool_call_id": id, "content": turnOutput})
 	c.mu.Lock()
-	c.sent, _ = json.Marshal(body) // for a direct call; the method record stores requests from the edge
+	c.sent, _ = json.Marshal(body) // for a direct call; the record method stores requests from the edge
 	c.mu.Unlock()
 	return ask(chatPath, body), reasoning
 }
@@ -184,12 +184,12 @@ func (c *turns) responses(sealed bool) object {
 	return c.edge("/v1/responses", body)
 }
 
-// TestRealReasoningInPlace checks llama.cpp with its template in every dialect. The first turn's
-// reasoning must be at the same position in the prompt as for a direct client, and as many tokens
-// of the second prompt must be cached.
+// TestRealReasoningInPlace checks llama.cpp with the model's template in every dialect. The first
+// turn's reasoning must be at the same position in the prompt as for a direct client. The number of
+// cached tokens in the second prompt must also be the same.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
-	// The template of the model shows only the last message's reasoning. Other templates show the
+	// The model's template shows only the last message's reasoning. Other templates show the
 	// reasoning of the current tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))
 	if err != nil {

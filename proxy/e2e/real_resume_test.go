@@ -19,8 +19,8 @@ type heard struct {
 	resumed              int
 }
 
-// resumeDialects has a request for each dialect with streams. The answer is deterministic and has
-// 48 tokens, with or without thinking.
+// resumeDialects contains a request for each dialect that supports streams. The answer is
+// deterministic and has 48 tokens, with or without thinking.
 var resumeDialects = []struct {
 	name, path string
 	body       func(prompt string, think bool) string
@@ -111,9 +111,9 @@ func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstre
 	return a
 }
 
-// TestRealResume kills the engine that answers after the k-th token, in every dialect, with and
+// TestRealResume kills the answering engine after the k-th token, in every dialect, with and
 // without thinking. Another engine continues, and the client must read the same text as without the
-// kill. The full form tests every k from 1 to 40.
+// kill. A full run tests every k from 1 to 40.
 func TestRealResume(t *testing.T) {
 	engines := map[string]*realEngine{"a": startLlama(t, realPort(t), "markov-slow"), "b": startLlama(t, realPort(t), "markov-slow")}
 	p := startReal(t, 2, fmt.Sprintf(`log: { debug_headers: true }

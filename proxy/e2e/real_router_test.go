@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRealRouterSwaps sends random calls for three models to llama.cpp's router, which has one
-// model in memory. No call may be lost, at most one call of four may load a model, and no slot may
+// TestRealRouterSwaps sends random calls for three models to llama.cpp's router, which keeps one
+// model in memory. No call may be lost, at most one in four calls may load a model, and no slot may
 // stay occupied.
 func TestRealRouterSwaps(t *testing.T) {
 	const callers, each = 12, 8

@@ -44,12 +44,12 @@ func realEngines(t *testing.T) string {
 	return script
 }
 
-// The range of ports for engines and programs in these tests.
+// realPortFirst and realPortLast are the port range for engines and programs in these tests.
 const realPortFirst, realPortLast = 15600, 15650
 
 var realPortNext atomic.Int64
 
-// realPort returns a free port in the range. It returns each port only once.
+// realPort returns a free port from the range. It returns each port only once.
 func realPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -71,7 +71,7 @@ type realEngine struct {
 	url  string
 	port int
 	out  *rig.Buffer
-	done chan struct{} // closed when it has exited
+	done chan struct{} // closed when the engine has exited
 }
 
 // tryRealEngine starts an engine and waits until it is ready. It returns false if the engine exited
@@ -86,7 +86,7 @@ func tryRealEngine(t *testing.T, port int, what string, args ...string) (*realEn
 	e := &realEngine{t: t, cmd: exec.Command("bash", line...), port: port, out: new(rig.Buffer), done: make(chan struct{})}
 	e.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.out
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // kills the script together with its children
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that kill also reaches the script's children
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +171,8 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 	})
 }
 
-// startReal runs the program with the given lines for upstreams and models. Only the HTTP methods
-// of the result work.
+// startReal runs the program with the given lines for upstreams and models. Only the result's HTTP
+// methods work.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
@@ -181,7 +181,7 @@ func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	return p
 }
 
-// realUp returns how many upstreams are up. It pauses first, because it is called in a loop.
+// realUp returns how many upstreams are up. It pauses first, because its callers poll in a loop.
 func (p *penstock) realUp() int {
 	time.Sleep(5 * time.Millisecond)
 	return int(p.Metric("penstock_upstream_up"))
@@ -286,7 +286,7 @@ func TestRealChat(t *testing.T) {
 	}
 }
 
-// realCall waits for the access line of the call whose response has this header.
+// realCall waits for the access line of the call whose response has the given header.
 func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the access line", func() bool {
@@ -302,8 +302,8 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	return line
 }
 
-// TestRealKill checks that a stream ends with an error when its engine is killed, and that the
-// engine is used again after it has recovered.
+// TestRealKill checks that a stream ends with an error if its engine is killed, and that the engine
+// is used again once it has recovered.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
 	res := p.Open(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))
@@ -364,7 +364,7 @@ func TestRealLeave(t *testing.T) {
 			if more != "" {
 				<-first
 			}
-			time.Sleep(500 * time.Millisecond) // well into the answer
+			time.Sleep(500 * time.Millisecond) // long enough to be in the middle of the answer
 			if n := e.processing(); n != 1 {
 				t.Fatalf("%d slots are processing before the client leaves, want 1", n)
 			}

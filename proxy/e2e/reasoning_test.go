@@ -21,9 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The conversation is "think of a number, use a tool, tell the number". In the second turn, the
-// simulator knows the number only if it receives the first turn's reasoning in the member that the
-// simulated engine reads.
+// In these conversations, the model thinks of a number, uses a tool, and tells the number. In the
+// second turn, the simulator knows the number only if it receives the first turn's reasoning in the
+// member that the simulated engine reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 
@@ -33,7 +33,7 @@ var (
 	readsHistory = []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}, {Profile: "sglang", Record: true}, {Profile: "ollama", Record: true}}
 )
 
-// wantRemembered checks that the second turn's answer contains the number. shown says whether the
+// wantRemembered checks that the second turn's answer contains the number. shown is true if the
 // client saw the number in the first turn.
 func wantRemembered(t *testing.T, answer, first string, shown bool) {
 	t.Helper()
@@ -71,7 +71,8 @@ func TestReasoning_Chat(t *testing.T) {
 	})
 }
 
-// numberByChat runs the conversation on chat and sends the reasoning back in the member name.
+// numberByChat runs the conversation on chat, and sends the reasoning back in the member with the
+// given name.
 func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
@@ -214,7 +215,8 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
 }
 
-// TestReasoning_Forgotten checks a model with reasoning_history none, in every dialect.
+// TestReasoning_Forgotten checks that a model with reasoning_history none receives no earlier
+// reasoning, in every dialect.
 func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "reasoning_history: none"})
@@ -235,8 +237,8 @@ func TestReasoning_Forgotten(t *testing.T) {
 }
 
 // TestReasoning_Keys checks that sealed reasoning can be opened after a rotation as long as its
-// sealing key is configured, and only for the same caller and model. Reasoning that cannot be
-// opened must be omitted and counted, and must never cause an error.
+// sealing key is configured, and only for the same caller and model. If reasoning cannot be opened,
+// it must be omitted and counted, and must not cause an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check engines and templates that refuse values and message orders that other engines
+// These tests check engines and templates that reject values and message orders that other engines
 // accept.
 
 // effortWays are the endpoints that accept a reasoning effort, with a body for each.
@@ -38,7 +38,7 @@ func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMess
 
 // TestEffort_RefusedByTemplate checks the template of Qwen 3.8, which accepts low, medium and
 // xhigh, with a request from Claude Code for high. The edge must repeat the request without the
-// effort, not count the refusal as an engine failure, and no longer send this effort.
+// effort, must not count the rejection as an engine failure, and must not send this effort again.
 func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
@@ -82,7 +82,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 	}
 }
 
-// TestEffort_Words checks that each engine receives the nearest effort that it knows.
+// TestEffort_Words checks that each engine receives the nearest effort that it supports.
 func TestEffort_Words(t *testing.T) {
 	t.Parallel()
 	for profile, words := range map[string]map[string]string{
@@ -97,7 +97,7 @@ func TestEffort_Words(t *testing.T) {
 			for _, way := range effortWays {
 				for word, want := range words {
 					if way.path == "/v1/messages" && word == "none" {
-						continue // there, none disables thinking
+						continue // in this dialect, none disables thinking
 					}
 					p.Engines[0].Reset()
 					p.Post(way.path, fmt.Sprintf(`{"model":"sim",`+way.body+`}`, word)).WantStatus(200)
@@ -125,9 +125,9 @@ const (
 )
 
 // TestAdjacentTurns checks that adjacent turns with the same role are joined for templates that
-// require alternating roles. In Messages they must always be joined, and in other dialects after
-// the engine's first refusal. If joining does not help, the client must receive the template's
-// error.
+// require alternating roles. In Messages, they must always be joined. In other dialects, they must
+// be joined after the engine has first rejected such turns. If joining does not help, the client
+// must receive the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResidents sends random calls for three models to an engine that has one model in memory and
-// aborts the calls of a model that it unloads. No call may be lost, and at most one call of four
-// may load a model.
+// TestResidents sends random calls for three models to an engine that keeps one model in memory,
+// and aborts the calls to a model that it unloads. No call may be lost, and at most one in four
+// calls may load a model.
 func TestResidents(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -47,8 +47,8 @@ func TestResidents(t *testing.T) {
 	}
 }
 
-// TestColdLoadOutlastsFirstEvent checks that the timeout for the first event does not run while the
-// engine loads the model, but runs afterwards.
+// TestColdLoadOutlastsFirstEvent checks that the timeout for the first event starts only after the
+// engine has loaded the model.
 func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	t.Parallel()
 	for name, turns := range map[string]string{"turns": ", residents: 1", "list": ""} {
@@ -106,7 +106,7 @@ func TestTurnInCatalog(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
-// TestSleepingEngine checks that a sleeping vLLM receives no calls although its health check
+// TestSleepingEngine checks that a sleeping vLLM receives no calls even though its health check
 // succeeds, and that the first call for its model wakes it.
 func TestSleepingEngine(t *testing.T) {
 	t.Parallel()

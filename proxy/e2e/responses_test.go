@@ -233,7 +233,7 @@ func TestResponses_Images(t *testing.T) {
 	})
 }
 
-// TestResponses_Incomplete checks that an answer that the token limit truncates is reported as
+// TestResponses_Incomplete checks that an answer truncated by the token limit is reported as
 // incomplete.
 func TestResponses_Incomplete(t *testing.T) {
 	t.Parallel()
@@ -241,7 +241,7 @@ func TestResponses_Incomplete(t *testing.T) {
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond(`"tokens":50`)
-		params.MaxOutputTokens = openai.Int(5000) // lowered to the model's limit
+		params.MaxOutputTokens = openai.Int(5000) // the edge lowers this limit to the model's
 		got := answerOf(t, &client, streamed, params)
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
 			t.Errorf("answer = %s, want it incomplete after 8 tokens", got.RawJSON())
@@ -419,7 +419,7 @@ func TestResponses_Keepalive(t *testing.T) {
 	}
 }
 
-// TestResponses_Strict checks that a strict edge refuses what other edges accept.
+// TestResponses_Strict checks that a strict edge rejects requests that other edges accept.
 func TestResponses_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})

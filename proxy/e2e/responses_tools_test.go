@@ -70,7 +70,7 @@ func TestResponses_Tools(t *testing.T) {
 }
 
 // TestResponses_ClientTools checks that the engine receives a tool in a namespace and a custom tool
-// as functions. The client must receive and send calls of these tools in the client's form.
+// as functions. The client must receive and send these tool calls in the client's form.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -108,7 +108,7 @@ func TestResponses_ClientTools(t *testing.T) {
 }
 
 // wantInHistory sends a tool call back with its output, and checks that the engine receives a call
-// of the function name.
+// of the function with the given name.
 func (p *penstock) wantInHistory(
 	t *testing.T, client *openai.Client, params responses.ResponseNewParams, call *responses.ResponseOutputItemUnion, output, name string,
 ) {
@@ -125,8 +125,8 @@ func (p *penstock) wantInHistory(
 	}
 }
 
-// TestDropped checks that the edge reports the parts of a request that it drops, to the client in a
-// header and to the operator in the log and a counter.
+// TestDropped checks that the edge reports dropped parts of a request to the client in a header,
+// and to the operator in the log and a counter.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

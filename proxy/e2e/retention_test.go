@@ -18,16 +18,16 @@ import (
 )
 
 // These tests check zero retention. They send a word to every endpoint, under every fault, at every
-// log level and during a reload. Afterwards, no output of the edge may contain the word, except its
-// messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks that
-// the value of a panic is not shown.)
+// log level and during a reload. After that, no output of the edge may contain the word, except its
+// messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks that a
+// panic's value is not shown.)
 
 // retained is the word. No other test may use it, because the test searches the temporary folder
 // for it.
 const retained = "ZQRETENTIONCANARYQZ"
 
 // retainedCalls returns calls to every endpoint. They contain the word wherever a client can put
-// text. {} means the word.
+// text. {} stands for the word.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
 		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
@@ -65,7 +65,7 @@ func retainedCalls() (out []struct{ path, body string }) {
 	}
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
 	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
-	// Invalid requests, because their errors might quote the request.
+	// These requests contain mistakes whose errors might quote the request.
 	add(chatPath, `{"model":"{}","messages":[{"role":"user","content":"{}"}]}`)
 	add(chatPath, `{"model":"talk","messages":[{"role":"{}","content":"{}"}],"{}":1}`)
 	add(chatPath, `{"model":"talk","messages":"{}","temperature":"{}"}`)
@@ -108,7 +108,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client may receive the word back
+		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client may get the word back
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -128,7 +128,7 @@ func TestZeroRetention(t *testing.T) {
 	searchFiles(t, ".", before)
 }
 
-// provoke makes every call under every fault. It returns all answers except successful answers.
+// provoke makes every call under every fault. It returns all answers except successful ones.
 func (p *penstock) provoke(t *testing.T) (shown string) {
 	var b strings.Builder
 	see := func(r *rig.Reply) {
@@ -148,7 +148,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			e.SetFault(sim.Fault{Spec: fault})
 		}
 		calls := all
-		if fault == "blackhole" { // each call lasts for its full timeout
+		if fault == "blackhole" { // each call lasts until its timeout
 			calls = all[:4]
 		}
 		for _, c := range calls {
@@ -175,8 +175,8 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	rig.WaitFor(t, rig.Patience, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
-	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again, because refusals during the wait may have displaced these calls
-	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // abandoned before the end
+	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again, because refusals in the meantime may have displaced these calls
+	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // the client leaves before the end
 	s.Next()
 	s.Leave()
 	return b.String()

@@ -11,12 +11,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// retryTable lists engine answers with their effect on the client and on the other engine.
+// retryTable lists engine answers, and their effects on the client and the other engine.
 var retryTable = []struct {
 	fault      string
-	status     int // status for the client if every engine answers this
+	status     int // status for the client if every engine gives this answer
 	kind, code string
-	after      string // Retry-After; empty: there is none
+	after      string // Retry-After; empty if there is none
 	retried    bool   // another engine receives the call once
 }{
 	{"refuse", 502, "api_error", "upstream_unreachable", "", true},
@@ -52,8 +52,8 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
-// TestUnreachableSaysHow checks that an engine that accepted the request and broke the connection
-// is never reported as "unreachable".
+// TestUnreachableSaysHow checks that an engine that accepts a request and then breaks the
+// connection is never reported as "unreachable".
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -124,7 +124,7 @@ func TestRetryTable(t *testing.T) {
 }
 
 // TestRetryFindsNoRoom checks that the client receives the first failure if the other engine is
-// full or down, or the retry budget is used up.
+// full or down, or the retry budget is exhausted.
 func TestRetryFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -181,7 +181,7 @@ func TestRetryOnce(t *testing.T) {
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
-		// The engine answers, and closes the connection when it receives the next request.
+		// The engine answers a request, and closes the connection when it receives the next one.
 		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"})
 		for range 4 {
 			p.Post(chatPath, body).WantStatus(200)
@@ -230,8 +230,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 	}
 }
 
-// TestLongComplaint checks that the edge understands a refusal that repeats the request. Engines
-// that use FastAPI send these refusals..
+// TestLongComplaint checks that the edge understands an error that repeats the request. Engines
+// that use FastAPI send such errors.
 func TestLongComplaint(t *testing.T) {
 	t.Parallel()
 	echo := strings.Repeat(rig.Canary+" ", 20_000)

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestReturningEngineGetsCalls checks that one of two equal engines receives its share of the calls
-// again after it has recovered, both with one client and with eight.
+// TestReturningEngineGetsCalls checks that, after recovering, one of two equal engines receives its
+// share of the calls again, both with one client and with eight.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is lost under load")
 	for _, clients := range []int{1, 8} {
@@ -46,7 +46,7 @@ func TestReturningEngineGetsCalls(t *testing.T) {
 			rig.WaitFor(t, rig.Patience, "it is up", func() bool { return p.Upstream("up-0").State == "up" })
 			watch := rig.StartWatch()
 			for first, all := calls(20); 4*first < all; first, all = calls(20) {
-				if took := watch.Took(); took > 30*time.Second+watch.Held() { // usually takes about four seconds
+				if took := watch.Took(); took > 30*time.Second+watch.Held() { // this usually takes about four seconds
 					t.Fatalf("%d of %d calls after %v", first, all, took)
 				}
 			}

@@ -36,8 +36,8 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns how many lookups have started, how many are running, and the maximum that ran at a
-// time.
+// state returns the number of started lookups, of running lookups, and the maximum number that ran
+// at the same time.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +55,8 @@ func farNames(n int) (upstreams, models string) {
 }
 
 // TestRevokedWhileNamesHang checks that a removed key is refused before the names in the new file
-// are resolved, and that, with on_revoke: abort, its streams end. The same must be true of a key
-// that the next file removes while these lookups still hang.
+// are resolved, and that, if on_revoke is abort, its streams end. The same must apply to a key that
+// the next file removes while these lookups are still hanging.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -101,7 +101,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	if asked, _, peak := r.state(); peak < 4 {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
-	for _, key := range plain { // the older reload does not restore them
+	for _, key := range plain { // the older reload must not restore these keys
 		p.Post(chatPath, p.Chat(""), key).WantStatus(401)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
@@ -110,7 +110,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	}
 }
 
-// TestKeysOfARefusedReload checks that only the keys of a refused file take effect, and that the
+// TestKeysOfARefusedReload checks that only the keys in a rejected file take effect, and that the
 // status, the response, the log and the metrics report this.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
@@ -159,8 +159,8 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
-	// The same file is refused again, and its keys stay valid. With force, the other settings are
-	// also applied.
+	// The same file must be rejected again, and its keys must stay valid. If the reload is forced,
+	// the other settings must also be applied.
 	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
 	}
@@ -172,7 +172,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
 }
 
-// TestDryRunLeavesKeys checks that a dry run reports changes of keys without making them.
+// TestDryRunLeavesKeys checks that a dry run reports key changes without applying them.
 func TestDryRunLeavesKeys(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -205,8 +205,8 @@ func TestStartWhileNamesHang(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 }
 
-// TestRefusedReloadGrantsNothing checks that a right to a model in a refused file does not apply to
-// the running model of the same name.
+// TestRefusedReloadGrantsNothing checks that a right to a model in a rejected file does not apply
+// to the running model of the same name.
 func TestRefusedReloadGrantsNothing(t *testing.T) {
 	t.Parallel()
 	file := func(guest, small, chat, more string) rig.Setup {

@@ -21,7 +21,7 @@ import (
 // These tests check which engines are chosen, based on the calls that the engines receive.
 
 // crowd sends requests from n clients in closed loops until stop is called. stop returns the number
-// of answers by status. next returns the body of a client's next request.
+// of answers by status. next returns the body of the next request from a client.
 func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func() map[int]int) {
 	var (
 		wg    sync.WaitGroup
@@ -80,10 +80,10 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedFollowsSpeed checks that, under saturation, every engine does as much work as its
-// speed allows, without configured weights. It measures a closed loop until the engines' shares of
-// the work are significant. An answer takes a second or more, so delays on a busy machine do not
-// matter.
+// TestLeastLoadedFollowsSpeed checks that, under saturation and without configured weights, every
+// engine does as much work as its speed allows. It measures a closed loop until the engines' shares
+// of the work are significant. Delays on a busy machine do not matter, because an answer takes a
+// second or more.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.LeaveOut(t, "load that follows speed")
 	t.Parallel()
@@ -93,8 +93,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
-	// The sizes differ. Otherwise, slots of an engine that fill at the same time would always
-	// become free at the same time.
+	// The sizes differ, because otherwise slots of an engine that fill at the same time would
+	// always become free at the same time.
 	stop := p.crowd(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
@@ -146,8 +146,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestFastFailureAttractsNoCalls checks that an engine that fails quickly, and is therefore always
-// the least busy engine, does not receive all calls.
+// TestFastFailureAttractsNoCalls checks that an engine that fails quickly does not receive all
+// calls, even though it is always the least busy engine.
 func TestFastFailureAttractsNoCalls(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "two_choices", "round_robin"} {
@@ -165,15 +165,15 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 					}
 					return all
 				}
-				// Wait for a number of requests, not only for a time, because the share matters,
-				// whatever the machine's speed is.
+				// Wait for a number of requests rather than only for a time, because the test
+				// checks the share of requests, whatever the machine's speed.
 				for end := time.Now().Add(4 * rig.Patience); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}
 				count := stop()
 				bad, all := p.Engines[0].Stats().Requests, requests()
 				t.Logf("%d of %d requests, answers %v", bad, all, count)
-				trials := int64(time.Since(begun) / time.Second) // trials of the engine, at most one per second
+				trials := int64(time.Since(begun) / time.Second) // breaker trials at the engine, at most one per second
 				if all < 100 || (bad-trials)*20 > all {
 					t.Errorf("the failing engine got %d of %d requests", bad, all)
 				}
@@ -184,7 +184,7 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 
 // TestLeastLoadedKeepsCachesWarm checks the cache hit rate of conversations whose prompts grow turn
 // by turn. The cache of each engine has space for its share of the conversations plus a third. With
-// round robin, a turn reaches the engine with its conversation one time in four. Even perfect
+// round robin, one in four turns reaches the engine that has cached its conversation. Even perfect
 // choices get only a 92 % hit rate, because no cache contains the text that a turn adds.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ func cacheHits(t *testing.T, policy string) float64 {
 	return share
 }
 
-// filler returns n bytes of text. Texts for different ids differ from the first byte on.
+// filler returns n bytes of text. Texts with different ids differ from the first byte on.
 func filler(id, n int) string {
 	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]

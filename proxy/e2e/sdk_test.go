@@ -343,7 +343,7 @@ func TestSDK_Cancel(t *testing.T) {
 				started := make(chan struct{})
 				go func() {
 					if c.events == 0 {
-						close(started) // the head of a stream is sent with its first event
+						close(started) // a stream's head is sent with its first event
 					}
 					if !streamed {
 						_, err := client.Chat.Completions.New(ctx, ask(rig.Canary), c.more...)

@@ -27,7 +27,7 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits checks that two edges with one store allow, in total, as much as one edge.
+// TestSharedLimits checks that two edges with one store allow as much, in total, as a single edge.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
@@ -42,7 +42,7 @@ func TestSharedLimits(t *testing.T) {
 	a.Rest()
 	b.Rest()
 	served := 3
-	for i, refused := 0, 0; refused < 2; i++ { // until both edges refuse
+	for i, refused := 0, 0; refused < 2; i++ { // until both edges have refused a call
 		edge := []*penstock{a, b}[i%2]
 		r := edge.Post(chatPath, edge.Chat(""))
 		if r.Status == 200 {
@@ -60,7 +60,8 @@ func TestSharedLimits(t *testing.T) {
 	wantShown(t, a.MetricsText(), func(name string) bool { // this edge has no certificates
 		return strings.HasPrefix(name, fleetMetrics) && name != "penstock_fleet_certificates_refused_total"
 	})
-	// If a busy machine delays the store beyond the timeout, the store briefly counts as lost.
+	// If a busy machine delays the store's response beyond the timeout, the store briefly counts as
+	// lost.
 	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
 		s := a.Status()
 		return s.Fleet.StoreAnswers && len(s.Fleet.Members) == 2

@@ -79,7 +79,7 @@ func TestResponses_Silence(t *testing.T) {
 		include  bool
 		repeated string
 		pieces   []string
-		want     []string // the event that is repeated before each piece
+		want     []string // the event to be repeated before each piece
 		answer   string
 	}{
 		"nothing at all":      {false, "", []string{slowRole + slowWord + stop}, []string{inProgress}, `"text":"word "`},

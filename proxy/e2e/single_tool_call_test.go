@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSingleToolCall checks an engine that makes two tool calls although the request forbids it.
-// Clients must receive only the first tool call. A header of the unstreamed answer and a metric
-// must report this.
+// TestSingleToolCall checks an engine that makes two tool calls even though the request forbids
+// this. Clients must receive only the first tool call. A header of the unstreamed answer and a
+// metric must report this.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const calls = `{"index":0,"id":"call_a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"call_b","type":"function","function":{"name":"f","arguments":"{}"}}`

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSlowStream checks that a client that lets its socket fill up in the middle of a stream gets
-// the same text as one that reads at once.
+// TestSlowStream checks that a client whose socket buffer fills up in the middle of a stream
+// receives the same text as a client that reads immediately.
 func TestSlowStream(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes, Engines: []sim.Options{{MaxModelLen: 1 << 20}}})

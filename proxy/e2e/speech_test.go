@@ -88,7 +88,7 @@ type speechEvent struct {
 // the requested format.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
-	for profile, formats := range map[string]map[string]bool{ // whether the engine can send events for the format
+	for profile, formats := range map[string]map[string]bool{ // true if the engine can send events for the format
 		"openai": {"wav": false, "pcm": false, "mp3": false},
 		"kokoro": {"wav": false, "mp3": false},
 		"vllm":   {"": false, "wav": false, "pcm": true, "mp3": false},
@@ -118,8 +118,8 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// TestSpeech_EventsBroken checks that a failure before the first audio results in an error status,
-// and a later failure in an error event.
+// TestSpeech_EventsBroken checks that a failure before the first audio causes an error status, and
+// that a later failure causes an error event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
 	for fault, status := range map[string]int{
@@ -142,7 +142,7 @@ func TestSpeech_EventsBroken(t *testing.T) {
 }
 
 // TestSpeech_OldClientEvents checks that even HTTP/1.0 clients can recognize a complete answer,
-// because the events have an end mark. If the audio breaks off, these clients must receive a 502.
+// because the events have an end mark. If the audio breaks off, such a client must receive a 502.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -164,8 +164,8 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
 
-// TestSpeech_EventsRefused checks that a strict edge refuses events, because they are not in the
-// contract.
+// TestSpeech_EventsRefused checks that a strict edge rejects requests for events, because events
+// are not in the contract.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
@@ -180,7 +180,7 @@ func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`
 	for fault, status := range map[string]int{
-		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200, // the audio breaks off
+		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200, // the audio breaks off after the first bytes
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503, "invalid-json": 200,
 	} {
 		p := startAudio(t)

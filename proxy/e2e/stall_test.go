@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A stall is detected after 10 s at the earliest, so these tests wait in parallel.
+// The edge detects a stall after 10 s at the earliest, so these tests wait in parallel.
 
 // stallTime is the maximum time until a stall is detected: 15 s, plus some time for a busy machine.
 const stallTime = 15*time.Second + rig.Grace
@@ -50,14 +50,14 @@ func wedge(p *penstock) {
 func goOn(p *penstock) { p.Engines[0].Reset() }
 
 // TestStalledEngine checks an engine that responds to probes but generates no tokens. It must be
-// taken out of service in time. No call that another engine can answer may fail. When the engine
+// taken out of service in time. No call that another engine can answer may fail. Once the engine
 // continues, its running answer must continue, and the engine must return to service.
 func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
 	const tokens = `"max_tokens":64,"sim":{"tokens":40}`
 	begun := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
-	if p.Engines[1].Stats().Running > 0 { // the other engine was chosen
+	if p.Engines[1].Stats().Running > 0 { // the call went to the other engine
 		begun.Leave()
 		begun = p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
 	}
@@ -123,8 +123,8 @@ func TestLastEngineStays(t *testing.T) {
 }
 
 // TestSilentAndWorking checks that engines that work silently stay in service, even for longer than
-// the timeouts for engines that make no progress. With PENSTOCK_FULL=1, they are silent for 150 s
-// and 100 s.
+// the timeouts for engines that make no progress. If PENSTOCK_FULL=1 is set, they are silent for
+// 150 s and 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {
@@ -168,8 +168,8 @@ func TestSilentAndWorking(t *testing.T) {
 	}
 }
 
-// TestLostCall checks that a call ends if its engine has lost it, even if the engine still works on
-// other calls.
+// TestLostCall checks that a call ends if its engine has lost it, even if the engine is still
+// working on other calls.
 func TestLostCall(t *testing.T) {
 	p := stallRig(t, "")
 	var busy sync.WaitGroup

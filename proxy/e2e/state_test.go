@@ -22,7 +22,7 @@ import (
 // These tests check the state page, and upstreams that appear, disappear or have more than one
 // address.
 
-// state has the members of /status that tests read.
+// state contains the members of /status that tests read.
 type state struct {
 	Upstreams []struct {
 		Name    string
@@ -96,8 +96,8 @@ func TestStatePage(t *testing.T) {
 	const secret = "engine-secret"
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{APIKey: secret}, {APIKey: secret}, {APIKey: secret}, {APIKey: secret}}, Upstream: `api_key: "` + secret + `", probe: { interval: 200ms }`,
-		// Calls avoid a failing engine long before its breaker opens, unless the model has no other
-		// engine.
+		// Calls must avoid a failing engine long before its breaker opens, unless the model has no
+		// other engine.
 		Model: "policy: round_robin", Models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
 	})
 	p.Engines[0].Unlisten()
@@ -202,7 +202,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	if a, b := calls(6); a != 0 || b != 6 {
 		t.Errorf("%d calls went to the address that left, %d to the other", a, b)
 	}
-	resolve() // the resolver fails, so the last good answer stays
+	resolve() // the resolver fails, so the last good answer stays in use
 	time.Sleep(1500 * time.Millisecond)
 	if a, b := calls(4); a != 0 || b != 4 {
 		t.Errorf("without a resolver %d and %d calls", a, b)
@@ -213,7 +213,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 
 // TestGhosts checks an engine that continues to work for clients that have disconnected, and
 // therefore has fewer free slots. The state page and the metrics must show this, and calls must not
-// queue in the engine. When the work ends, the slots must be free again.
+// queue in the engine. Once the work has ended, the slots must be free again.
 func TestGhosts(t *testing.T) {
 	fastset.LeaveOut(t, "requests that an engine has forgotten")
 	t.Parallel()
@@ -262,7 +262,7 @@ func TestGhosts(t *testing.T) {
 	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
 	}
-	hurry, err := sim.ParseAction("slow=0.01") // makes their work end quickly
+	hurry, err := sim.ParseAction("slow=0.01") // makes the abandoned work end quickly
 	if err != nil {
 		t.Fatal(err)
 	}

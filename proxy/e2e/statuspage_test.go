@@ -81,7 +81,7 @@ func TestStatusPageAccess(t *testing.T) {
 }
 
 // TestAdminRequests checks that HEAD works wherever GET does, that the case of authentication
-// schemes does not matter, and that errors of operators do not count as API errors.
+// schemes does not matter, and that operators' errors do not count as API errors.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -230,7 +230,7 @@ func TestStatusEvents(t *testing.T) {
 	}
 	s := p.OpenStream(chatPath, p.Chat(endless))
 	s.Next()
-	full, streaming := false, false // each change is sent once
+	full, streaming := false, false // each change is sent only once
 	rig.WaitFor(t, rig.Patience, "the model is shown as full and the call as streaming", func() bool {
 		e := next()
 		full, streaming = full || strings.Contains(e["models"], "full"), streaming || strings.Contains(e["calls"], "▸▸▸ streaming")

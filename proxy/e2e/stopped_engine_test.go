@@ -20,15 +20,15 @@ func frozen(t *testing.T) (url string, engine *rig.Process) {
 	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
 }
 
-// TestStoppedEngine suspends an engine's process. The kernel still accepts connections for it. If
-// the stopped engine is the only one, it is down within a minute of its last sign of life, and its
-// calls end then. If another engine works, every new call goes to that engine, and the stopped
-// engine's calls follow after half a minute of silence.
+// TestStoppedEngine suspends an engine's process, for which the kernel still accepts connections.
+// If it is the only engine, it must be down within a minute after its last response, and its calls
+// must end. If another engine works, new calls must go to that engine, and the stopped engine's
+// calls must move there after half a minute of silence.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
 		if k.name == "image" {
-			continue // the simulator has no images
+			continue // the simulator does not serve images
 		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func TestStoppedEngine(t *testing.T) {
 			alone := start(t, s)
 			s.Engines = []sim.Options{{}}
 			both := start(t, s)
-			both.Engines[0].SetSlots(0) // the first call goes elsewhere or waits
+			both.Engines[0].SetSlots(0) // the first call goes to the other engine or waits
 			held := make(chan *rig.Reply)
 			for _, p := range []*penstock{alone, both, both} {
 				go func() { held <- k.ask(p) }()
@@ -60,10 +60,11 @@ func TestStoppedEngine(t *testing.T) {
 			if d := time.Since(at); d < 30*time.Second {
 				t.Errorf("down %v after the stop, %v after it was busy", d, took)
 			}
-			// A call without output moves to the good engine; without another engine it fails.
+			// A call without output moves to the good engine. If there is no other engine, the call
+			// fails.
 			failed := 0
 			for range 2 {
-				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has already got its 200
+				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // the stream has already received its 200
 					failed++
 				} else {
 					r.WantStatus(200)

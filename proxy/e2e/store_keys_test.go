@@ -14,12 +14,12 @@ import (
 
 const storeSecret = "0123456789abcdef0123456789abcdef"
 
-// storeKeys returns a fleet section with keys in a store.
+// storeKeys returns a fleet section that enables keys in a store.
 func storeKeys(address, more string) string {
 	return "on_revoke: abort\nfleet: { edges: 2, store: { url: \"redis://" + address + "\", timeout: 1s }, keys: { secrets: [" + storeSecret + "]" + more + " } }"
 }
 
-// keyCommand runs penstock key on the store and returns the first line of output.
+// keyCommand runs `penstock key` for the store and returns the first line of the output.
 func keyCommand(t *testing.T, address string, args ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "edge.yaml")
@@ -69,7 +69,7 @@ func TestKeysInTheStore(t *testing.T) {
 	}
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat(""), key).WantStatus(401)
-		edge.Post(chatPath, edge.Chat("")).WantStatus(200) // the key in the file
+		edge.Post(chatPath, edge.Chat("")).WantStatus(200) // the key in the file still works
 	}
 	setup.Fakes = nil
 	setup.Top += "\nstrict: true"
@@ -89,7 +89,7 @@ func TestKeysInTheStore(t *testing.T) {
 }
 
 // TestStartWithoutTheStore checks that an edge that needs the keys in the store is not ready before
-// it has read them, and that it answers calls with these keys with a 503 and a Retry-After. An edge
+// it has read them. Until then, calls with these keys must receive a 503 and a Retry-After. An edge
 // that has a copy of the keys must start without the store.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 		waits.Post(w.Path, w.Body("sim", "hello", ""), key).WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "keys_unavailable", After: "1"})
 	}
 	waits.Get("/v1/models", key).WantError(503, "api_error", "keys_unavailable")
-	waits.Post(chatPath, waits.Chat("")).WantStatus(200) // the key in the file
+	waits.Post(chatPath, waits.Chat("")).WantStatus(200) // the key in the file works
 	if err := store.Restart(); err != nil {
 		t.Fatal(err)
 	}

@@ -139,8 +139,8 @@ func secretSettings(schema map[string]any, n *int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestSupportWithoutAnEdge checks that the bundle says what is missing and contains no canary of
-// any secret setting in the schema, even if the file is invalid.
+// TestSupportWithoutAnEdge checks that the bundle says which files are missing, and that it
+// contains no canary from any secret setting in the schema, even if the configuration is invalid.
 func TestSupportWithoutAnEdge(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any
@@ -154,7 +154,7 @@ func TestSupportWithoutAnEdge(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	for _, text := range []string{
-		text, // a file with many mistakes
+		text, // the configuration has many mistakes
 		strings.Replace(text, "{", "{admn: {token:CANARY-glued}, tokn: CANARY-misspelt, upload: 'http://u:CANARY-password@h', ", 1),
 		"keys: [CANARY-in-no-yaml\n",
 	} {

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSuspectMarkup checks that the edge counts answers in which the engine passes on a model's
-// markup instead of parsing it, but only if the request offered the corresponding feature.
+// TestSuspectMarkup checks that the edge counts answers that contain unparsed model markup, but
+// only if the request offered the corresponding feature.
 func TestSuspectMarkup(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -89,7 +89,7 @@ func (p *idp) issuers(jwks string) string {
 
 const person = "- { id: person, models: [sim], limits: { requests_per_minute: 10 } }\n"
 
-// ready waits until the edge accepts the provider's tokens.
+// ready waits until the edge has fetched the given number of the provider's keys.
 func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the issuer's keys are there", func() bool {
@@ -101,9 +101,9 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 // issuerMetrics is the prefix of the metrics that exist only if the edge has issuers.
 const issuerMetrics = "penstock_issuer_"
 
-// TestTokensOfAnIssuer checks that a token that an issuer has signed works like a key, in every
-// header and dialect. Other tokens must be refused in the dialect's format, without quoting the
-// token. Limits, usage and log lines must belong to the caller.
+// TestTokensOfAnIssuer checks that a token signed by an issuer works like a key, in every header
+// and dialect. Other tokens must be refused in the dialect's format, without quoting the token.
+// Limits, usage and log lines must belong to the caller.
 func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -112,7 +112,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	alice := idp.sign("alice", staff)
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
 	p.Post("/v1/messages", p.Chat(`"max_tokens":5`), alice, strings.Replace(alice, "Authorization: Bearer ", "x-api-key: ", 1)).WantStatus(200)
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // keys still work
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // keys must still work
 	for name, c := range map[string]struct {
 		credential, says string
 		status           int
@@ -133,8 +133,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// The limits of the template apply to each caller separately.
-	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is used up
+	// The template's limits apply to each caller separately.
+	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is exhausted
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
 	p.Post(chatPath, p.Chat(""), idp.sign("alice", staff+`,"jti":"2"`)).WantStatus(429)
@@ -156,9 +156,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestTokensShareLimits checks that, with per: key, all callers of one template share its limits,
-// both at one edge and at two edges with a store. Callers of another template, and the keys of the
-// edge, must have separate limits.
+// TestTokensShareLimits checks that, with per: key, all callers of one template share the
+// template's limits, both at one edge and at two edges with a store. Callers of another template,
+// and the edge's keys, must have separate limits.
 func TestTokensShareLimits(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -198,7 +198,7 @@ func TestTokensShareLimits(t *testing.T) {
 				if r := edge.Post(chatPath, edge.Chat(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
 					t.Errorf("answer = %s, want 5 requests per minute", r.Body)
 				}
-				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // another key
+				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // a call with another key
 			}
 			a.Post(chatPath, a.Chat(""), idp.sign("alice", `,"groups":["other"]`)).WantStatus(200)
 			a.Post(chatPath, a.Chat(""), idp.sign("dan", `,"groups":["other"]`)).WantStatus(429)
@@ -206,9 +206,8 @@ func TestTokensShareLimits(t *testing.T) {
 	}
 }
 
-// TestKeyMetrics checks that metrics show the calls, tokens, refusals and running calls of a key.
-// Calls with a token must count for the key that is the template, and calls without a key must have
-// the id "-".
+// TestKeyMetrics checks that metrics show a key's calls, tokens, refusals and running calls. Calls
+// with a token must count for the template key, and calls without a key must have the id "-".
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -252,7 +251,7 @@ func TestKeyMetrics(t *testing.T) {
 }
 
 // TestIssuerRotatesItsKeys checks that the first token signed with a new key makes the edge fetch
-// this key. Tokens signed with a withdrawn key must be refused and, with on_revoke: abort, their
+// this key. Tokens signed with a withdrawn key must be refused and, if on_revoke is abort, their
 // streams must end. A dead issuer must have no effect.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
@@ -265,12 +264,12 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	s.Next()
 	idp.add(t, "2")
 	next := idp.sign("alice", staff)
-	p.Post(chatPath, p.Chat(""), next).WantStatus(200) // the first token of the new key waits for the fetch
+	p.Post(chatPath, p.Chat(""), next).WantStatus(200) // the first token signed with the new key waits for the fetch
 	p.Post(chatPath, p.Chat(""), old).WantStatus(200)
 	idp.mu.Lock()
 	delete(idp.keys, "1")
 	idp.mu.Unlock()
-	idp.add(t, "3") // a token signed with it makes the edge fetch the key set
+	idp.add(t, "3") // a token signed with this key makes the edge fetch the key set
 	newest := idp.sign("alice", staff)
 	rig.WaitFor(t, rig.Patience, "the newest key is known", func() bool {
 		a := p.Post(chatPath, p.Chat(""), newest)
@@ -308,8 +307,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 }
 
 // TestIssuerNotReachable checks that a token receives a 503 with a Retry-After until the issuer's
-// keys have been fetched for the first time, because the token may be valid. The keys of the edge
-// must work meanwhile.
+// keys have been fetched for the first time, because the token may be valid. During this time, the
+// edge's keys must work.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

@@ -84,8 +84,8 @@ func (p *penstock) ends(d *desk) {
 	}
 }
 
-// TestTop checks that, in a terminal, the program shows how calls change, obeys keystrokes, adapts
-// to the window's size, and restores the terminal.
+// TestTop checks that, in a terminal, the program shows how calls change, responds to keystrokes,
+// adapts to the window size, and restores the terminal.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})

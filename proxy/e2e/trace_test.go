@@ -53,7 +53,7 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// trace returns the spans of a trace: the call, and its attempts in order.
+// trace returns a trace's spans: the call, and its attempts in order.
 func (r *receiver) trace(id string) (call *otlp.Span, attempts []*otlp.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
-	for i := range 2 { // one of the two calls is first sent to the refusing engine
+	for i := range 2 { // one of the two calls is first sent to the failing engine
 		p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").WantStatus(200)
 	}
 	p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)

@@ -140,13 +140,13 @@ func TestTranscriptions_Refused(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_Streamed checks that an upload that is larger than the window is streamed. The
-// engine must receive every byte in a form that the edge writes, and fields after the file must
-// still apply..
+// TestTranscriptions_Streamed checks that an upload larger than the window is streamed. The engine
+// must receive every byte of the file, in a form written by the edge, and fields after the file
+// must still apply.
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
-	file := strings.Repeat("0123456789abcde\n", 1<<17) // 2 MiB
+	file := strings.Repeat("0123456789abcde\n", 1<<17) // the file has 2 MiB
 	for name, chunked := range map[string]bool{"sized": false, "chunked": true} {
 		body, contentType := form(text("model", "ears"), wav(file), text("response_format", "srt"), text("language", "de"))
 		req, _ := http.NewRequest("POST", p.URL+transcriptions, strings.NewReader(body))
@@ -172,7 +172,8 @@ func TestTranscriptions_Streamed(t *testing.T) {
 			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
 		}
 	}
-	// An error after the file must still count as the client's mistake, not as an engine failure.
+	// An error after the file must still count as the client's mistake rather than as an engine
+	// failure.
 	for _, last := range []formPart{text("model", "ears"), text("response_format", "xml"), text("stream", "true")} {
 		p.upload(transcriptions, text("model", "ears"), wav(file), last).WantStatus(400)
 	}
@@ -214,8 +215,8 @@ func longSound() []byte {
 }
 
 // TestTranscriptions_Whole checks that the edge creates the stream if the engine does not stream
-// although its profile says that it does. If the edge cannot create the stream, this must not count
-// as an engine failure.
+// even though its profile says so. If the edge cannot create the stream, this must not count as an
+// engine failure.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -338,7 +339,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 }
 
 // TestTranscriptions_FileWithoutName checks that a part with an audio Content-Type is the file,
-// even without a file name. A text part instead of the file must be refused.
+// even without a file name. A text part instead of the file must be rejected.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -20,7 +20,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// overSocket returns a client of the HTTP server at a Unix socket.
+// overSocket returns a client for the HTTP server at a Unix socket.
 func overSocket(t *testing.T, file, key string) *rig.Edge {
 	t.Helper()
 	e := rig.Connect(t, "http://localhost", key)
@@ -113,7 +113,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
-	first := launch() // finds the socket files of a process that no longer runs
+	first := launch() // finds the socket files of a process that has exited
 	rig.WaitFor(t, rig.Patience, "a chat is answered after the restart", func() bool { return served("sim") })
 
 	stream := func() *http.Response {

@@ -12,7 +12,7 @@ import (
 
 // These tests check uploads that are buffered, streamed, retried, refused early, or abandoned.
 
-// TestTranscriptions_LeaseAfterWindow checks that a call acquires a lease only when the window is
+// TestTranscriptions_LeaseAfterWindow checks that a call acquires a lease only once the window is
 // full or the body has ended.
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestTranscriptions_Memory(t *testing.T) {
 func TestTranscriptions_SlowClient(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: strings.Replace(audioConfig, "client_body: 20s", "client_body: 1s", 1)})
-	for _, sent := range []int{100, 300 << 10} { // within the window, and during streaming
+	for _, sent := range []int{100, 300 << 10} { // the engine fails within the window, and during streaming
 		c := p.Dial()
 		body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
 		_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
@@ -66,8 +66,8 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_Retry checks that a call moves to another engine if the first engine fails
-// while the edge still has all bytes of the upload, but not if it fails later.
+// TestTranscriptions_Retry checks that a call moves to another engine only if the first engine
+// fails while the edge still has all bytes of the upload.
 func TestTranscriptions_Retry(t *testing.T) {
 	t.Parallel()
 	small, large := wav("x"), wav(strings.Repeat("x", 2<<20))
@@ -115,8 +115,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// TestTranscriptions_EarlyAnswer checks that the engine can refuse before it has the complete
-// upload, and that its error is passed on.
+// TestTranscriptions_EarlyAnswer checks that the engine can reject an upload before it has received
+// all of it, and that the engine's error is passed on.
 func TestTranscriptions_EarlyAnswer(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

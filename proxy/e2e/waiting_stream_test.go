@@ -10,16 +10,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check streams that wait for a slot. Their clients receive keep-alives after
-// commit_after, which do not affect the wait.
+// These tests check streams that wait for a slot. After commit_after, their clients receive
+// keep-alives, which do not affect the wait.
 
 const (
 	oneSlot   = "concurrency: 1"
 	soonAlive = "commit_after: 50ms, keepalive: 50ms"
 )
 
-// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives in each dialect, and
-// that its SDK can read both.
+// TestWaitingStreamIsKeptAlive checks that, in each dialect, the answer follows the keep-alives,
+// and that the dialect's SDK can read both.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {

@@ -14,12 +14,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script simulates an operator's script at wake.url, which starts an engine, after a delay, when it
-// receives a request.
+// script simulates an operator's script at wake.url. When the script receives a request, it starts
+// an engine after a delay.
 type script struct {
 	*httptest.Server
 	requests atomic.Int32
-	said     atomic.Pointer[string] // the last request, without its Host
+	said     atomic.Pointer[string] // the last request, without its Host header
 	fail     atomic.Bool
 	once     sync.Once
 }
@@ -40,7 +40,8 @@ func newScript(t *testing.T, start func()) *script {
 	return s
 }
 
-// stopped returns an edge with one engine that does not run yet, and the script that starts it.
+// stopped returns an edge with one engine that is not running yet, and the script that starts the
+// engine.
 func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
 	address := rig.KeptAddress()
 	s := newScript(t, func() { rig.StartEngine(t, sim.Options{Listen: address}) })
@@ -50,7 +51,7 @@ func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
 }
 
 // TestWakeOneForMany checks that calls that find no engine wait in their queue, that a single
-// request starts the engine, and that all calls are then served.
+// request starts the engine, and that all calls are served after that.
 func TestWakeOneForMany(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOptionsOfWholeServer checks that the admin listener responds to OPTIONS * as the public
-// listener does.
+// TestOptionsOfWholeServer checks that the admin listener responds to OPTIONS * like the public
+// listener.
 func TestOptionsOfWholeServer(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s")

@@ -19,11 +19,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// internet maps the ports of the domains to an edge. A port has an address only after the edge has
+// internet maps the domains' ports to an edge. A port has an address only after the edge has
 // started.
 type internet struct {
 	mu    sync.Mutex
-	ports map[string]string // "443": its address
+	ports map[string]string // from a port ("443") to its address
 }
 
 func (n *internet) lead(port, to string) {
@@ -100,8 +100,8 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestByTLS checks that an edge without a certificate starts, logs that it has none, and obtains a
-// certificate through its public port. A restarted edge must use the same certificate. A reload
+// TestByTLS checks that an edge without a certificate starts, logs that the certificate is missing,
+// and obtains one through its public port. A restarted edge must use the same certificate. A reload
 // must change the domains while a stream runs.
 func TestByTLS(t *testing.T) {
 	t.Parallel()

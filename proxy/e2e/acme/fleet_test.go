@@ -19,7 +19,7 @@ import (
 
 const sealKey = "0123456789abcdef0123456789abcdef"
 
-// shared returns the setup of an edge that shares its certificates.
+// shared returns the setup of an edge that shares its certificates with other edges.
 func shared(ca *acmeca.CA, store, more string) rig.Setup {
 	top := settings(ca, "a.test", more) + fmt.Sprintf("\nseal: { keys: [%s] }\nfleet: { edges: 2, store: { url: \"redis://%s\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }", sealKey, store)
 	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
@@ -128,7 +128,7 @@ func TestFleet(t *testing.T) {
 }
 
 // TestFleetEdgeKilled kills the ordering edge during the authority's check. It checks that another
-// edge obtains a certificate with the same account after the lease has expired.
+// edge obtains a certificate with the same account once the lease has expired.
 func TestFleetEdgeKilled(t *testing.T) {
 	t.Parallel()
 	var world internet

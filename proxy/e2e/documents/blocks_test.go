@@ -1,7 +1,7 @@
 // Package documents tests the documents of the repository. Every block of code is marked in its
 // info string, after the language: TestRun runs the "run" blocks as they are printed, and TestShow
-// parses the "show" blocks for which there is a parser. Links must resolve, and generated pages
-// must match the code.
+// parses the "show" blocks for which there is a parser. Other tests check that links resolve and
+// that generated pages match the code.
 package documents
 
 import (
@@ -18,10 +18,10 @@ import (
 const top = "../../.."
 
 type block struct {
-	doc    string // its path from the top
-	line   int    // of its first line
+	doc    string // the document's path from the top
+	line   int    // line number of the block's first line
 	lang   string
-	marker string // run or show
+	marker string // either run or show
 	text   string
 }
 
@@ -107,8 +107,8 @@ func anchors(t *testing.T, doc string) (names []string) {
 	return names
 }
 
-// TestLinks checks that every link within the repository leads to a file and, in a document, to a
-// heading.
+// TestLinks checks that every link within the repository leads to an existing file and, if it has
+// an anchor, to a heading.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {

@@ -10,7 +10,7 @@ import (
 )
 
 // ownNetwork makes a child process run in a network that has only a loopback interface. If the
-// system does not allow a new network, the child runs in the machine's network.
+// system does not allow new networks, the child runs in the machine's network.
 func ownNetwork() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if mayHaveNetwork() {

@@ -24,7 +24,7 @@ import (
 // made is the notice on every generated page.
 const made = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
 
-// page compares a generated page with its file. The path of the file is relative to the top of the
+// page compares a generated page with its file, whose path is relative to the top of the
 // repository.
 func page(t *testing.T, file, title, intro, body string) {
 	t.Helper()
@@ -103,8 +103,8 @@ var failedLineFields = map[string]string{
 	"cause": "One of the [causes](#causes); empty if no engine was asked, because the request had cost two of them before.", "engine_status": "The HTTP status of the engine's answer; 0 if it did not answer.",
 }
 
-// edgeFields explains the fields of a line about the edge's state; keyFields explains those of a
-// line about a key over a limit.
+// edgeFields explains the fields of lines about the edge's state. keyFields explains the fields of
+// lines about a key over a limit.
 var (
 	edgeFields = map[string]string{
 		"event":  "`edge_degraded` (warn), `edge_failing` (error), `edge_out` (error) or `edge_ok` (info); see [Events](#events).",
@@ -119,8 +119,8 @@ var (
 	}
 )
 
-// wordsIn returns the words that a pattern matches in a source file, from a given text to the end
-// of the declaration.
+// wordsIn returns the words that a pattern matches in a source file, between a given text and the
+// end of its declaration.
 func wordsIn(t *testing.T, file, from, pattern string) (words []string) {
 	t.Helper()
 	_, text, ok := strings.Cut(read(t, file), from)
@@ -224,8 +224,8 @@ var states = map[string]string{
 	"refused":           "A call was refused before an engine was asked.",
 }
 
-// stateSources lists where the sources contain the words for states, and the pattern that matches a
-// word.
+// stateSources lists the places in the sources that contain the words for states, and the pattern
+// that matches a word.
 var stateSources = []struct{ file, from, pattern string }{
 	{"proxy/operate/status/badge.go", "func (u *Upstream) Badge(", `Badge\{"([^"]+)"`},
 	{"upstreams/health.go", "func (s State) String() string {", `"(\w+)"`},
@@ -235,8 +235,8 @@ var stateSources = []struct{ file, from, pattern string }{
 	{"proxy/telemetry/observe/record.go", "// The phases of a call.", `Phase += "(\w+)"`},
 }
 
-// wordTable returns a table of words. It reports words without a meaning and meanings without a
-// word.
+// wordTable returns a table of words. It fails the test for words without a meaning and meanings
+// without a word.
 func wordTable(t *testing.T, what string, words []string, meanings map[string]string) string {
 	t.Helper()
 	for name := range meanings {
@@ -260,7 +260,7 @@ func wordTable(t *testing.T, what string, words []string, meanings map[string]st
 // level or a change of a key.
 func eventNames(t *testing.T) (names []string) {
 	t.Helper()
-	made := map[string][2]string{ // the file and the pattern of the second part
+	made := map[string][2]string{ // the file that contains the second part, and the pattern of that part
 		`"upstream_"+state.String()`: {"upstreams/health.go", `State(?:Pending|Up|Down|Stalled|Busy)\b`},
 		`"edge_"+v.Level`:            {"proxy/operate/status/status.go", `Level(?:OK|Degraded|Failing|Out)\b`},
 		"event":                      {"upstreams/breaker.go", `"(breaker_\w+)"`},
@@ -293,7 +293,7 @@ func eventNames(t *testing.T) (names []string) {
 	return names
 }
 
-// sources returns the paths of the Go files of a folder that are not tests.
+// sources returns the paths of a folder's Go files, except tests.
 func sources(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
@@ -386,7 +386,7 @@ func TestReferenceLog(t *testing.T) {
 
 // codeNames returns the error codes in the sources: constants that are named like codes, and
 // literals where a code is expected. The codes of all dialects come first. codeNames does not find
-// a code that exists only in a variable.
+// codes that exist only in a variable.
 func codeNames(t *testing.T) (codes []string) {
 	t.Helper()
 	add := func(code string) {

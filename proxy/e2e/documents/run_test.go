@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// scriptVariable names the script that this program runs as a child of the tests.
+// scriptVariable is the environment variable that makes this program, as a child of the tests, run
+// a script.
 const scriptVariable = "PENSTOCK_DOCUMENT_SCRIPT"
 
 func TestMain(m *testing.M) {
@@ -41,18 +42,18 @@ func runScript(script string) error {
 	return syscall.Exec(shell, []string{"bash", script}, os.Environ())
 }
 
-// tested lists the documents whose blocks are run by another test in a shorter form.
+// tested lists the documents whose blocks another test runs in a shorter form.
 var tested = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
 
-// prelude makes a script fail at any error that a reader would notice.
+// prelude makes a script fail on any error that a reader would notice.
 const prelude = `set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 `
 
-// TestRun runs the run blocks of every document in one shell, in a folder that looks like the top
-// of the repository. If possible, each document has a separate network, so that the printed ports
-// are free. Documents for clients continue from the first blocks of README.md.
+// TestRun runs the run blocks of every document in one shell, in a folder with the layout of the
+// repository's top folder. If possible, each document has a separate network, so that the printed
+// ports are free. Documents for clients continue from the first blocks of README.md.
 func TestRun(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -143,7 +144,7 @@ func runInNetwork(t *testing.T, script string) {
 	cmd.Dir = dir
 	cmd.Env = append(rig.CleanEnv(), scriptVariable+"="+path, "HOME="+dir,
 		"PATH="+filepath.Dir(rig.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // because HOME differs
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // the script runs with a different HOME
 		out, err := exec.Command("go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)

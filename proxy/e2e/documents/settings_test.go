@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// schema has the members of the configuration's JSON Schema that the test reads.
+// schema contains the members of the configuration's JSON Schema that the test reads.
 type schema struct {
 	Type        any
 	Description string
@@ -74,11 +74,11 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 	}
 }
 
-// zeroMeans matches text that explains the value 0 of a setting. If 0 is explained and there is no
-// other default, 0 is the default, because the schema does not record a default of 0.
+// zeroMeans matches text that explains the value 0 of a setting. If a description explains 0 and
+// the schema has no default, the default is 0, because the schema does not record a default of 0.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
-// sentences matches every valid description. No description starts with a Go name, such as
+// sentences matches every valid description. A description must not start with a Go name, such as
 // ClientCA.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 

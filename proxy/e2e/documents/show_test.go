@@ -18,7 +18,7 @@ import (
 )
 
 // TestShow checks that show blocks can be parsed, if this machine has a parser for their language.
-// The test log names the other languages.
+// The test log names the languages without a parser.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {
@@ -33,7 +33,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// parse checks one block. If it cannot check the block, it returns the reason.
+// parse checks one block. If no check is possible, it returns the reason.
 func parse(t *testing.T, b block) (why string) {
 	switch b.lang {
 	case "bash":
@@ -113,8 +113,8 @@ func parseYAML(t *testing.T, b block) {
 	}
 }
 
-// missing returns the parts of a configuration that a block omits: the keys, and the upstreams of
-// its models.
+// missing returns the parts of a configuration that a block omits: the keys, and the models'
+// upstreams.
 func missing(file map[string]any) (text string) {
 	if file["keys"] == nil && file["issuers"] == nil {
 		text += "\nkeys: [{ id: client, hash: \"sha256:" + strings.Repeat("0123456789abcdef", 4) + "\" }]\n"

@@ -10,11 +10,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// script matches a file of the repository that a workflow runs.
+// script matches a repository file that a workflow runs.
 var script = regexp.MustCompile(`(?:^|\s)(\.ci/\w+)`)
 
 // TestWorkflows checks that the scripts in the workflows exist, and that the shell can parse them.
-// .ci/full lints them.
+// (.ci/full lints them.)
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join(top, ".github/workflows/*.yml"))

@@ -141,7 +141,7 @@ func TestFault58_BadModel(t *testing.T) {
 			t.Errorf("a client's word is a label: %s", name)
 		}
 	}
-	if after := len(e.Metrics()); after > before+20 { // allows new series for the dialects and codes of these refusals
+	if after := len(e.Metrics()); after > before+20 { // these refusals may add series for their dialects and codes
 		t.Errorf("%d series became %d", before, after)
 	}
 	e.WantUnserved(t, 0)

@@ -69,7 +69,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
-	// As in a renewal, one file changes first and the other file later.
+	// As in a renewal, the two files change one after the other.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)
@@ -93,7 +93,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 }
 
 // behindTLS puts a TLS server in front of an engine. The server presents the certificate in show,
-// and accepts clients with a certificate from the CA in client.
+// and accepts clients whose certificates were issued by the CA in client.
 func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate], client string) (url string) {
 	t.Helper()
 	clients := x509.NewCertPool()

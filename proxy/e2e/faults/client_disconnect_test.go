@@ -54,7 +54,7 @@ func (e *edge) wantFreed(phase string) {
 }
 
 // TestFault39_LeavesInMidBody checks that a client that disconnects before the end of its body
-// counts as disconnected, and its request not as malformed. A client that has only closed its
+// counts as disconnected, rather than its request as malformed. A client that has only closed its
 // sending side must still receive the error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					name    string
 					w       rig.Way
 					framing string
-					body    string // the announced length and the bytes that are sent
+					body    string // the announced length, and the bytes that are sent
 					phase   string
 				}{
 					{"sized", rig.Chat, "Content-Length: 1000", `{"model":"sim",`, "body"},
@@ -210,7 +210,8 @@ func TestFault36_StopsReading(t *testing.T) {
 		}
 		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
-		// The kernel buffers a few megabytes. More would mean that the edge buffers the answer.
+		// The kernel buffers a few megabytes. A higher number would mean that the edge buffers the
+		// answer.
 		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
 			e.T.Errorf("the engine was read on for %d tokens", n)
 		}

@@ -12,7 +12,7 @@ import (
 
 // These tests cover rows 38 to 40: clients that send nothing or almost nothing.
 
-// tooLate is the refusal of a client that sends too slowly.
+// tooLate is the error for a client that sends too slowly.
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
 
 // endpoints lists all generation endpoints with the form of their errors.
@@ -122,8 +122,8 @@ func TestFault39_BodyStalls(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyEndsEarly checks that a truncated body is refused in the endpoint's format as
-// soon as the body ends.
+// TestFault39_BodyEndsEarly checks that a truncated body is rejected in the endpoint's format once
+// the body ends.
 func TestFault39_BodyEndsEarly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -167,8 +167,8 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips checks that a client must send a body with a large announced length
-// faster than a small body.
+// TestFault39_LargeBodyDrips checks that a client must send a large body at a higher rate than a
+// small body.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -189,8 +189,8 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	sending.Wait()
 }
 
-// TestFault40_ManySlowClients checks that two hundred clients that stall in all of these phases do
-// not affect other clients.
+// TestFault40_ManySlowClients checks that two hundred clients that stall in these phases do not
+// affect other clients.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})
@@ -209,7 +209,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 
 const transcriptions = "/v1/audio/transcriptions"
 
-// formStart returns a form up to the first byte of its file.
+// formStart returns the start of a form, up to the first byte of the file.
 func formStart(model string) string {
 	return "--B\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n" +
 		"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\n"

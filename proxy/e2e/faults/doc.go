@@ -1,5 +1,5 @@
-// Package faults runs the fault matrix against the built program. Each row has a test that is named
-// after its number, for example TestFault07_EngineNeverReads for row 7.
+// Package faults runs the fault matrix against the built program. Each row has a test named after
+// the row's number, for example TestFault07_EngineNeverReads for row 7.
 //
 // The edge does not run in the test process. The rig (proxy/e2e/rig) builds the program once. start
 // writes a configuration and runs `penstock serve --config FILE`. Tests communicate with the edge
@@ -12,12 +12,12 @@
 //	e.wantSent(1)                                // how many requests the engine has received
 //
 // inWays runs a row in different ways (rig.Way), each with a separate program. If a row has many
-// variants, each variant uses only one of the ways. Engines are the simulator (bench/sim) in the
+// variants, each variant uses only one way. An engine is either the simulator (bench/sim) in the
 // test's process, or a fakeEngine: a scripted listener for faults that the simulator cannot
 // produce. If the program is built with the race detector (go test -race), a race fails the test
 // through the program's exit code.
 //
 // The TestSecurity tests check the security rules that are not rows of the matrix, and are named
-// after the rules' numbers. TestSoak is built with the tag soak and run by .ci/soak. TestSoak runs
-// all of this in parallel for half an hour and then checks for leaks.
+// after the rules' numbers. TestSoak, which is built with the tag soak and run by .ci/soak, runs
+// these tests in parallel for half an hour and then checks for leaks.
 package faults

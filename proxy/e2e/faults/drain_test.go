@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check how the program ends, and how the next process starts.
+// These tests check how the program exits, and how the next process starts.
 
 // TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
 // admitted call may break. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
@@ -60,8 +60,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 }
 
 // TestFault78_DrainOrder checks the order of a drain. Readiness must change first. While the edge
-// lingers, it must accept connections and ask clients to close them. Calls that still run after the
-// drain time must receive an error in their dialect. The exit code must be 0.
+// lingers, it must accept connections and ask clients to close them. Calls that are still running
+// after the drain time must receive an error in their dialect. The exit code must be 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
@@ -133,7 +133,7 @@ func TestFault78_SilentConnections(t *testing.T) {
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // running calls would be given 30 s
+	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // the drain time for running calls is 30 s
 		t.Errorf("it took %v", took)
 	}
 }
@@ -163,7 +163,7 @@ func TestFault79_Restart(t *testing.T) {
 		e.Ask(rig.Chat, "").WantStatus(200)
 		e.Signal(syscall.SIGKILL)
 		<-e.Done
-		e.Relaunch() // returns as soon as the program reports that it serves
+		e.Relaunch() // returns once the program reports that it is serving
 		e.Ask(rig.Chat, `"text":"First."`).WantStatus(200)
 	}
 }
@@ -217,7 +217,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	rig.WaitFor(t, rig.Patience, "the first one has let go of its port", func() bool {
 		return strings.Contains(e.Log.String(), "draining")
 	})
-	time.Sleep(time.Second) // covers its linger and the connections that are queued at its socket
+	time.Sleep(time.Second) // covers the old process's linger, and the connections queued at its socket
 	for range 3 {
 		if r := e.Do("POST", rig.Chat.Path, call, bearer); r.Status != 429 || !strings.Contains(r.Body, "quota_exceeded") {
 			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
@@ -253,7 +253,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	admin, addr := rig.KeptAddress(), rig.KeptAddress() // free between two programs
+	admin, addr := rig.KeptAddress(), rig.KeptAddress() // these addresses stay free between two programs
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
 	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
 	e.Write("penstock.yaml", text)
@@ -287,7 +287,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 }
 
 // TestSharedAdminPort checks two edges that share an admin port. Each response must name its
-// process, and a command must warn that it reached only one of them. When one edge ends, the
+// process, and a command must warn that it reached only one of them. Once one edge has exited, the
 // warning must disappear.
 func TestSharedAdminPort(t *testing.T) {
 	t.Parallel()
@@ -338,7 +338,7 @@ type manager struct {
 	files  []*os.File
 	notify *net.UnixConn
 	path   string
-	marks  int // counts the marks that catchUp has sent
+	marks  int // number of marks that catchUp has sent
 	mu     sync.Mutex
 	told   []string
 }
@@ -383,7 +383,8 @@ func (m *manager) run(names, config string, env ...string) *rig.Process {
 	return rig.StartCommand(m.t, cmd)
 }
 
-// hears waits for notifications that contain a text, and returns how many have been received.
+// hears waits until at least atLeast notifications that contain part have been received, and
+// returns their number.
 func (m *manager) hears(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
@@ -414,8 +415,8 @@ func (m *manager) catchUp() {
 }
 
 // TestSocketActivation checks that the program serves on inherited sockets and notifies the manager
-// of its state. A restart must not lose connections, not even a connection that is opened while no
-// process runs.
+// of its state. A restart must not lose any connections, including those opened while no process is
+// running.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
@@ -449,7 +450,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		e.Exits(30*time.Second, 0)
 		m.catchUp()
 		ready := m.hears("READY=1", 2)     // the old process may have reloaded the changed file
-		time.Sleep(200 * time.Millisecond) // clients connect while no process runs
+		time.Sleep(200 * time.Millisecond) // clients connect while no process is running
 		e.Adopt(m.run("admin:public", e.Path))
 		m.hears("READY=1", ready+1)
 		time.Sleep(200 * time.Millisecond)

@@ -23,11 +23,11 @@ type fakeEngine struct {
 	script func(c *fakeCall)
 
 	mu     sync.Mutex
-	calls  int // number of requests other than probes
+	calls  int // number of requests that are not probes
 	closed int // number of calls whose connection the edge has closed
 }
 
-// fakeCall is one request on a connection of a fake engine, read to the end of its body.
+// fakeCall is one request on a connection to a fake engine, read to the end of its body.
 type fakeCall struct {
 	net.Conn
 	in     *bufio.Reader
@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. script answers one request. It returns when the connection can be used
-// for the next request, or after closing the connection.
+// fake starts a fake engine. script answers one request. It returns once the connection can be used
+// for the next request, or has been closed.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
@@ -111,8 +111,8 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen returns the number of calls, not counting probes, and how many of their connections the edge
-// has closed.
+// seen returns the number of calls, not counting probes, and the number of calls whose connection
+// the edge has closed.
 func (f *fakeEngine) seen() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +121,7 @@ func (f *fakeEngine) seen() (calls, closed int) {
 
 func (c *fakeCall) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
-// head writes the head of a successful answer. A negative length means chunked.
+// head writes the head of a successful answer. A negative length means a chunked body.
 func (c *fakeCall) head(contentType string, length int) {
 	framing := "Transfer-Encoding: chunked"
 	if length >= 0 {
@@ -133,7 +133,7 @@ func (c *fakeCall) head(contentType string, length int) {
 // chunk writes one chunk. An empty chunk is the last chunk.
 func (c *fakeCall) chunk(data string) { c.send(fmt.Sprintf("%x\r\n%s\r\n", len(data), data)) }
 
-// answer writes a complete successful answer, streamed if the request asks for a stream.
+// answer writes a complete successful answer, as a stream if the request asks for one.
 func (c *fakeCall) answer() {
 	if !strings.Contains(c.body, `"stream":true`) {
 		_ = reply200(c.Conn, "application/json", plainAnswer)

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 61 to 63 (forms that are invalid, large, or in an inconvenient order) and
+// These tests cover rows 61 to 63 (forms that are invalid, large, or inconveniently ordered) and
 // row 87 (bodies that exceed the memory limit).
 
 // ears is a transcription model at the first engine.
@@ -114,7 +114,7 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 	if n := e.served(); n != 3 {
 		t.Errorf("%d requests upstream, want 3", n)
 	}
-	// A temporary file would be in the temporary directory, or deleted and still open.
+	// A temporary file would be in the temporary directory, or deleted but still open.
 	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
 	e.WantPeak(100 << 20)
 }
@@ -151,8 +151,8 @@ func TestFault63_LargeUploads(t *testing.T) {
 	}
 }
 
-// TestFault87_BodyMemory checks that the total memory of all bodies is limited. Once it is used up,
-// new large bodies must be refused, but small bodies must still be accepted.
+// TestFault87_BodyMemory checks that the total memory of all bodies is limited. Once the memory is
+// exhausted, new large bodies must be refused, but small bodies must still be accepted.
 func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
@@ -170,13 +170,13 @@ func TestFault87_BodyMemory(t *testing.T) {
 	refused := func() float64 { return e.Metric("penstock_errors_total", `code="no_body_memory"`) }
 	rig.WaitFor(t, rig.Patience, "the memory holds four bodies", func() bool { return refused() >= float64(len(held)-4) })
 	for _, w := range rig.AllWays {
-		e.Ask(w, "").Text(w) // a small body
+		e.Ask(w, "").Text(w) // a small body is still accepted
 		e.Post(w.Path, w.Body("sim", strings.Repeat("x", 8<<20), "")).WantRefused(w, bodyMemory)
 	}
 	for _, c := range held {
 		c.Reset()
 	}
 	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
-	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // exceeds the engine's context
+	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // accepted by the edge, but exceeds the engine's context
 	e.WantPeak(140 << 20)
 }

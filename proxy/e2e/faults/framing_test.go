@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 41 to 45: where a request ends, and what follows it.
+// These tests cover rows 41 to 45: where a request ends, and which bytes follow it.
 
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
@@ -103,7 +103,7 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
 	c := e.Dial()
-	for range 2 { // the connection stays open
+	for range 2 { // twice, because the connection must stay open
 		_ = c.Send(e.Head("GET", "/v1/models", "Expect: 100-continue"))
 		c.Reply("GET").WantStatus(200)
 	}
@@ -182,8 +182,8 @@ func TestFault43_BigHeads(t *testing.T) {
 	}
 }
 
-// framings returns requests whose end is ambiguous. If a request is in legal, the edge may serve it
-// and the request after it.
+// framings returns requests whose end is ambiguous. If a request is in legal, the edge may serve
+// both that request and the request after it.
 func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool) {
 	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
@@ -220,7 +220,7 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 }
 
 // TestFault44_Framing sends a complete valid request after each framing. This second request must
-// never be served unless the framing is legal.
+// be served only if the framing is legal.
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
@@ -270,7 +270,7 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
-// TestFault44_TwoLengths checks that a head with two lengths is refused, however much of the body
+// TestFault44_TwoLengths checks that a head with two lengths is rejected, however much of the body
 // is in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
@@ -284,7 +284,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 				t.Errorf("%s with %.20q: answer = %s, want both header fields named", w.Dialect, body, r.Body)
 			}
 		}
-		for says, line := range map[string]string{ // reported in the endpoint's dialect
+		for says, line := range map[string]string{ // errors must be in the endpoint's dialect
 			"Content-Length header": "Content-Length: -1", "Transfer-Encoding header": "Transfer-Encoding: gzip", "no name": ": value",
 			"Trailer header": "Trailer: Content-Length",
 		} {
@@ -300,7 +300,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 }
 
 // TestFault44_StrictChunks checks that chunks that do not end in CR LF, or whose extensions or
-// trailers do not end, are refused before the client closes its side.
+// trailers do not end, are rejected before the client closes its side.
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -391,8 +391,8 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
 		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
-		// No answer is also correct, because a client that has closed its sending side counts as
-		// disconnected.
+		// Sending no answer is also correct, because a client that has closed its sending side
+		// counts as disconnected.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers, want at most 1:\n%.1000s", n, all)
 		}

@@ -39,7 +39,7 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 	}
 }
 
-// inWays runs f for each way in parallel, each with a separate program and engines.
+// inWays runs f for each way in parallel. Each way uses a separate program and separate engines.
 func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way)) {
 	t.Helper()
 	for _, w := range ways {

@@ -9,12 +9,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 43 and 46 at the start and the end of a head: its exact size, and bytes
-// before its first line.
+// These tests cover rows 43 and 46, for the start and the end of a head: bytes before the first
+// line, and the exact size.
 
 const headLimit = 2048
 
-// headTooLarge is the refusal of a head that exceeds headLimit.
+// headTooLarge is the error for a head that exceeds headLimit.
 var headTooLarge = rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""}
 
 // sizedHead returns a head of n bytes, including its empty line. The given lines come first,
@@ -37,13 +37,13 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 	},
 	"but its last byte": func(c *rig.Raw, text string) {
 		_ = c.Send(text[:headLimit-1])
-		time.Sleep(5 * time.Millisecond) // the same gap
+		time.Sleep(5 * time.Millisecond) // the test needs this gap
 		_ = c.Send(text[headLimit-1:])
 	},
 }
 
-// TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, and that a
-// head with one more byte is refused in the endpoint's dialect, however the head is split.
+// TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, however it is
+// split. A head with one more byte must be rejected in the endpoint's dialect.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -65,7 +65,7 @@ func TestFault43_ExactHeads(t *testing.T) {
 					}
 					for _, bad := range []string{
 						over, over[:headLimit+1], small + over, exact + over, "\r\n" + exact,
-						strings.Replace(over, w.Path, w.Path+"?"+strings.Repeat("q", headLimit), 1), // the line itself is too long
+						strings.Replace(over, w.Path, w.Path+"?"+strings.Repeat("q", headLimit), 1), // the request line alone is too long
 					} {
 						c := dial(t)
 						send(c, bad)
@@ -83,8 +83,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	}
 }
 
-// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. As anywhere
-// else, a line end other than CR LF is refused immediately.
+// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. A line end
+// other than CR LF must be rejected immediately, as at any other position.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

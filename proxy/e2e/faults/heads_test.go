@@ -82,7 +82,7 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
-// TestFault46_BareLineEnds checks that a head whose lines end in only LF or only CR is refused
+// TestFault46_BareLineEnds checks that a head whose lines end with LF or CR alone is rejected
 // before the header timeout. A body may contain these line ends.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestFault48_Methods(t *testing.T) {
 			_ = c.Send(text)
 			r := c.Reply("GET")
 			options := strings.HasPrefix(text, "OPTIONS")
-			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) { // the parser refuses this target first
+			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) { // the parser rejects this target first
 				t.Errorf("status = %d, want %d: %s", r.Status, want, r.Body)
 			}
 			if r.Status != 400 && r.Header.Get("Allow") == "" {
@@ -255,8 +255,8 @@ func TestFault49_Versions(t *testing.T) {
 	})
 }
 
-// TestFault49_OtherProtocols checks that bytes that cannot start a request are refused at the first
-// byte.
+// TestFault49_OtherProtocols checks that bytes that cannot start a request are rejected at the
+// first byte.
 func TestFault49_OtherProtocols(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 5m"})
@@ -301,7 +301,7 @@ func TestFault51_Paths(t *testing.T) {
 				r := c.Reply("POST")
 				switch {
 				case r.Status == 404 || r.Status == 400 || r.Status == 405:
-				case r.Status == 200 && keyed: // only for the exact path of the endpoint
+				case r.Status == 200 && keyed: // allowed only for the endpoint's exact path
 				case r.Status == 401 && !keyed:
 				default:
 					t.Errorf("status %d: %s", r.Status, r.Body)
@@ -319,7 +319,7 @@ func TestFault51_Paths(t *testing.T) {
 			"HTTPS://edge:443/v1/chat/completions":     200,
 			"http://edge/v1/nothing":                   404,
 			"https://edge":                             405,
-			"http://edge/v1/chat/completions?key=abc":  401, // a credential in the query
+			"http://edge/v1/chat/completions?key=abc":  401, // the query contains a credential
 			"http://user@edge/v1/chat/completions":     400,
 			"http://a:b@edge/v1/chat/completions":      400,
 			"http:///v1/chat/completions":              400,

@@ -16,9 +16,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// heldStreams returns the number of streams for TestFault86_HeldStreams. It is ten thousand in the
-// long form, but no more than the descriptor limit allows. Each stream needs more than one
-// descriptor, because the process is both client and engine.
+// heldStreams returns the number of streams for TestFault86_HeldStreams. It is ten thousand in a
+// long test run, or fewer if the descriptor limit does not allow that many. Each stream needs more
+// than one descriptor, because the process is both client and engine.
 func heldStreams(t *testing.T) int {
 	n := 2000
 	if full(t) {
@@ -88,7 +88,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	if each > 33<<10 && !raced.On {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
-	e.Ask(rig.Chat, "").Text(rig.Chat) // meanwhile another client is served
+	e.Ask(rig.Chat, "").Text(rig.Chat) // another client is served during this time
 	let()
 	inParallel(streams, func(i int) {
 		if held[i] == nil {

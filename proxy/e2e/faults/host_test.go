@@ -20,12 +20,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two
-// edges, and thousands of connections.
+// These tests cover rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two edges
+// in front of one engine, and thousands of connections.
 
 // TestFault75_ExpiryByTheWallClock checks that a key expires on time, even on an open connection,
-// and that its running stream continues. (The tests of proxy/access/limit and upstreams, which pass
-// the time as an argument, check that limits and delays use the monotonic clock.)
+// and that its running stream continues. (Tests in packages limit and upstreams check that limits
+// and delays use the monotonic clock.)
 func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	t.Parallel()
 	short, hash, err := auth.NewKey()
@@ -33,7 +33,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := start(t, rig.Setup{})
-	ends := time.Now().Add(10 * time.Second).UTC() // measured from now, because the start may be slow
+	ends := time.Now().Add(10 * time.Second).UTC() // measured from now, because the program may start slowly
 	e.rewrite("\nkeys:\n", "\nkeys:\n  - { id: short, hash: \""+hash+"\", expires: "+ends.Format(time.RFC3339Nano)+" }\n")
 	if status, body := e.Reload(); status != 200 {
 		t.Fatalf("reload = %d %s, want 200", status, body)
@@ -173,7 +173,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		t.Errorf("none of %d clients inside is served", len(pending))
 	}
 	used, looked := e.ProcessorTime(), time.Now()
-	time.Sleep(500 * time.Millisecond) // long enough to detect a busy loop
+	time.Sleep(500 * time.Millisecond) // long enough to reveal a busy loop
 	if used = e.ProcessorTime() - used; used > time.Since(looked)*3/5 {
 		t.Errorf("it worked for %v of %v", used, time.Since(looked))
 	}
@@ -220,7 +220,7 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Signal(syscall.SIGKILL)
 	<-e.Done
 	rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return e.Engines[0].Stats().Running == 0 })
-	e.Setup.Cold = true // no waiting for probes
+	e.Setup.Cold = true // do not wait for probes
 	begun := rig.StartWatch()
 	e.Relaunch()
 	e.Ask(rig.Chat, "").WantStatus(200)
@@ -237,8 +237,8 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Setup.Untidy = false
 }
 
-// TestFault81_TwoEdges checks that each edge has separate limits, so that two edges in front of one
-// engine admit twice as many calls, and that the engine's 429 is passed on.
+// TestFault81_TwoEdges checks that each edge has separate limits: two edges in front of one engine
+// admit twice as many calls. The engine's 429 must be passed on.
 func TestFault81_TwoEdges(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 2"})
@@ -357,15 +357,15 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				_, _ = io.WriteString(c, said) // the edge may have closed it already
+				_, _ = io.WriteString(c, said) // the edge may already have closed the connection
 			}
 			if n := e.Descriptors(); n >= 90 {
 				t.Errorf("%d descriptors, want fewer than 90", n)
 			}
-			// Unread bytes may be a request, so there may briefly be no connection that can be
-			// closed.
+			// Unread bytes may be a request, so there may briefly be no connection that the edge
+			// can close.
 			rig.WaitFor(t, rig.Patience, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
-			for range 5 { // each needs a client connection and a connection to the engine
+			for range 5 { // each call needs a client connection and a connection to the engine
 				if status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
 					t.Errorf("a client gets %d, %v", status, err)
 				}

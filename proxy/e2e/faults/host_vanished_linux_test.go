@@ -15,8 +15,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// vanishing is a fake engine on a host that can disappear. The kernel then drops all packets for
-// its sockets. Packets are not acknowledged, and connections are neither refused nor reset.
+// vanishing is a fake engine on a host that can disappear. From then on, the kernel drops all
+// packets for the engine's sockets. Packets are not acknowledged, and connections are neither
+// refused nor reset.
 type vanishing struct {
 	*fakeEngine
 	ln *net.TCPListener
@@ -28,7 +29,7 @@ type vanishing struct {
 func vanishingEngine(t testing.TB, script func(c *fakeCall)) *vanishing {
 	t.Helper()
 	var plain net.ListenConfig
-	plain.SetMultipathTCP(false) // sockets of Multipath TCP take no filter
+	plain.SetMultipathTCP(false) // Multipath TCP sockets do not support filters
 	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,9 +67,10 @@ func dropAll(t testing.TB, of syscall.Conn) {
 	}
 }
 
-// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged all bytes. A
-// stream of which the client has already received content must end in time. Every other call must
-// be answered by another engine, even after keep-alives, and even if the retry budget is used up.
+// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged all bytes. If
+// a stream's client has already received content, the stream must end in time. Every other call
+// must be answered by another engine, even after keep-alives, and even if the retry budget is
+// exhausted.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{

@@ -46,8 +46,8 @@ func TestFault50_HTTP10(t *testing.T) {
 }
 
 // TestFault50_HTTP10Streams checks that a stream has no chunks and ends with its connection. An
-// HTTP/1.0 client interprets any close as the end, so a broken stream must end with an error in its
-// dialect.
+// HTTP/1.0 client interprets any close as the end, so a broken stream must end with an error in the
+// stream's dialect.
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -83,7 +83,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 				if l := e.LastCall(); l.Outcome != "ok" || !l.Stream {
 					t.Errorf("last call = %+v, want a stream, ok", l)
 				}
-				if r := ask(`"tokens":12,"ttft_ms":600`); r.Text(w) == "" { // committed before its first event
+				if r := ask(`"tokens":12,"ttft_ms":600`); r.Text(w) == "" { // the stream is committed before its first event
 					t.Errorf("no text in %.300q", r.Body)
 				}
 				c := connect(`"tokens":100000,"delay_ms":5`)

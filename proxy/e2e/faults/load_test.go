@@ -20,10 +20,11 @@ import (
 
 // These tests cover rows 80 to 84: engines that are all down, shared, slow or full.
 
-// endless makes the simulator send an answer that lasts until one side disconnects.
+// endless makes the simulator send an answer that continues until one side disconnects.
 const endless = `"tokens":100000,"delay_ms":20`
 
-// hold opens n streams that last until release is called, and waits until all have started.
+// hold opens n streams that continue until release is called, and waits until all of them have
+// started.
 func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	e.T.Helper()
 	var all []*rig.Stream
@@ -57,7 +58,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 			after[r.Header.Get("Retry-After")] = true
 			took = append(took, r.Took)
 		}
-		if least := slices.Min(took); least > 50*time.Millisecond+begun.Step() { // a systematic wait would affect all of them
+		if least := slices.Min(took); least > 50*time.Millisecond+begun.Step() { // a systematic wait would delay all requests
 			e.T.Errorf("all refusals take more than %v", least)
 		}
 		if len(after) < 2 {
@@ -80,7 +81,8 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		if back > 6*time.Second+rig.Grace {
 			e.T.Errorf("back after %v", back)
 		}
-		// A single probe finds each engine healthy. A probe requests health, models and load.
+		// One probe of each engine is enough to find it healthy. A probe requests health, models
+		// and load.
 		if n := e.Engines[0].Stats().Probes + e.Engines[1].Stats().Probes - probes; n > 20+10*int64(back/time.Second) {
 			e.T.Errorf("%d probe requests until the first answer", n)
 		}
@@ -99,8 +101,8 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
 		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer more()
-		// At first, the recovered engine counts as a quarter full (ten of forty). This share
-		// decreases for three seconds. The other engine has six calls.
+		// At first, the recovered engine counts as a quarter full (ten of forty slots). This share
+		// decreases over three seconds. The other engine has six calls.
 		if n := e.Engines[0].Stats().Running; n != 0 && time.Since(back) < time.Second {
 			t.Errorf("%d of the first three went to the engine that was away, which was idle and cold", n)
 		}
@@ -160,7 +162,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.AllWays, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.Way) {
 			e.fault("blackhole")
-			for range 5 { // consecutively
+			for range 5 { // five calls, one after another
 				e.Ask(w, "").WantRefused(w, rig.TooSlow)
 			}
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { return e.Status().Upstreams[0].Breaker != "closed" })
@@ -178,7 +180,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 					late++
 				}
 			}
-			if late > 8 { // a failure counts as load, so the engine is chosen less often after each failure
+			if late > 8 { // after each failure, which counts as load, the engine is chosen less often
 				e.T.Errorf("%d of 40 calls went to an engine that does not answer", late)
 			}
 		})
@@ -203,7 +205,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 				took = append(took, r.Took)
 			}
 			slices.Sort(took)
-			if took[10] > time.Second+begun.Step() { // immediately, without a wait
+			if took[10] > time.Second+begun.Step() { // refused immediately, without a wait
 				e.T.Errorf("half of the refusals take more than %v", took[10])
 			}
 			e.Post(w.Path, w.Body("other", rig.Prompt, "")).Text(w)
@@ -243,7 +245,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			if len(meta) != len(want) || !strings.Contains(got.Message, "2 active of 2") {
 				e.T.Errorf("metadata %s, message %q", got.Metadata, got.Message)
 			}
-			e.Ask(w, "").Text(w) // text has a separate pool
+			e.Ask(w, "").Text(w) // text uses a separate pool
 			release()
 			rig.WaitFor(e.T, rig.Patience, "the slots are free", func() bool { return e.Post(w.Path, look(w, "")).Status == 200 })
 		})
@@ -303,9 +305,9 @@ func look(w rig.Way, control string) string {
 	}
 }
 
-// TestFault84_TenTimesCapacity checks that, with ten clients per slot, the engine does as much work
-// as with one client per slot, and that the other clients are refused immediately. Clients, edge
-// and engine share a few processors, so the test is not parallel, and only one of three rounds must
+// TestFault84_TenTimesCapacity checks that the engine does as much work for ten clients per slot as
+// for one client per slot, and that the other clients are refused immediately. Clients, edge and
+// engine share a few processors, so the test is not parallel, and only one of three rounds must
 // pass.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
@@ -337,8 +339,8 @@ func TestFault84_TenTimesCapacity(t *testing.T) {
 }
 
 // load runs clients for a while and returns how many requests were served, and the sorted times of
-// refusals. A refused client pauses, so that the load is many times the engine's capacity but does
-// not overload the machine.
+// refusals. A refused client pauses, so that the load exceeds the engine's capacity many times
+// without overloading the machine.
 func (e *edge) load(w rig.Way, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -368,8 +370,8 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 }
 
 // TestFault90_RequestThatKills sends a request that crashes engines. However often the client
-// repeats the request, it may take down only two engines at a time. Other requests must be served.
-// When an engine has recovered, the edge must send the request again.
+// repeats the request, it must not take down more than two engines at a time. Other requests must
+// be served. Once an engine has recovered, the edge must send the request again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
@@ -397,7 +399,7 @@ func TestFault90_RequestThatKills(t *testing.T) {
 		}
 		e.wantSent(2)
 		e.Ask(w, "").Text(w)
-		for i := range killed { // whichever is first
+		for i := range killed { // restarts any one of them
 			if err := e.Engines[i].Relisten(); err != nil {
 				e.T.Fatal(err)
 			}

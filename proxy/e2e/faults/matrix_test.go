@@ -11,8 +11,8 @@ import (
 // lastRow is the last row of the matrix.
 const lastRow = 104
 
-// TestMatrixIsWhole checks that every row has a test with its number, here, in the parent package or
-// in that of realtime sessions. These two run the edge in their own process.
+// TestMatrixIsWhole checks that every row has a test with its number, in this package, in the
+// parent package or in package realtime. The latter two run the edge in the test process.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOwnBodyLimits checks that the lower of the body limits of the file and the key applies, and
-// that a larger body is refused in the endpoint's dialect before it has been received.
+// TestOwnBodyLimits checks that the lower of two body limits (the configuration's and the key's)
+// applies. A larger body must be rejected in the endpoint's dialect before it has been received.
 func TestOwnBodyLimits(t *testing.T) {
 	t.Parallel()
 	const wide = "a-key-without-limits-of-its-own"

@@ -10,8 +10,9 @@ import (
 )
 
 // These are the cases of two public suites for HTTP/1.1 servers: all 33 cases of h1spec, and the
-// cases of Http11Probe that require a refusal and are not in TestFault44_Framing. Both suites
-// expect an echo of each POST at "/". Here a valid POST is a chat completion instead.
+// cases of Http11Probe that require a rejection and are not covered by TestFault44_Framing. Both
+// suites expect an echo of each POST at "/". In these tests, a valid POST is a chat completion
+// instead.
 
 // TestPublic_H1SpecFragments checks that the edge waits for the remaining bytes after each fragment
 // of a request.
@@ -31,7 +32,7 @@ func TestPublic_H1SpecFragments(t *testing.T) {
 			c := e.Dial()
 			c.T = t
 			_ = c.Send(begin)
-			_ = c.Send(strings.TrimPrefix(request, begin)) // an early answer would be a refusal
+			_ = c.Send(strings.TrimPrefix(request, begin)) // an early response would be an error
 			c.Reply("GET").WantStatus(200)
 		})
 	}
@@ -77,8 +78,7 @@ func TestPublic_H1SpecAnswers(t *testing.T) {
 	}
 }
 
-// TestPublic_Http11Probe checks what Http11Probe requires of heads, with the statuses that it
-// lists.
+// TestPublic_Http11Probe checks that heads get the statuses that Http11Probe lists.
 func TestPublic_Http11Probe(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -136,8 +136,8 @@ func TestPublic_Http11Probe(t *testing.T) {
 	}
 }
 
-// wantStatuses sends a request and checks the status of its response. A refusal of the head must
-// end the connection.
+// wantStatuses sends a request and checks the status of its response. If the edge rejects the head,
+// it must close the connection.
 func wantStatuses(t *testing.T, e *edge, request string, want []int) {
 	t.Helper()
 	c := e.Dial()

@@ -21,15 +21,15 @@ import (
 
 const chatPath = "/v1/chat/completions"
 
-// refuser is a proxy in front of a simulated engine. It refuses some requests.
+// refuser is a proxy that refuses some requests to a simulated engine.
 type refuser struct {
 	url     string
 	refused atomic.Int64 // number of refused requests
 	passed  atomic.Int64 // number of answered requests
-	off     atomic.Bool  // if true, it refuses no requests
+	off     atomic.Bool  // if true, the proxy refuses no requests
 }
 
-// noParser is the error of a vLLM that was started without the flags for tools.
+// noParser is the error from a vLLM that was started without the flags for tools.
 const noParser = `{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}}`
 
 func startRefuser(t *testing.T, status int, answer string, refuses func(path, body string) bool) *refuser {
@@ -61,7 +61,7 @@ func startRefuser(t *testing.T, status int, answer string, refuses func(path, bo
 
 func hasTools(_, body string) bool { return strings.Contains(body, `"tools"`) }
 
-// toolCall returns a chat call with a tool. i makes its body unique.
+// toolCall returns a chat call with a tool. i makes the body unique.
 func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
@@ -77,8 +77,8 @@ func besides(good int, bad ...*refuser) rig.Setup {
 	return s
 }
 
-// vllmConfig returns a configuration with a refuser and working engines. They have vLLM's profile,
-// which knows the flag.
+// vllmConfig returns a configuration with a refuser and working engines. All engines have vLLM's
+// profile, which names the flag.
 func vllmConfig(refuser string, good int) string {
 	upstreams, deployments := fmt.Sprintf("  - { name: fake-0, url: %q, engine: vllm, %s }\n", refuser, rig.QuietProbes), "{ upstream: fake-0 }"
 	for i := range good {
@@ -90,7 +90,7 @@ func vllmConfig(refuser string, good int) string {
 }
 
 // TestFault26_OneEngineRefusesAFeature sends many bodies with one key. Only the refusing engine may
-// lose this feature, and it may lose no other feature. The operator must learn which flag is
+// lose this feature, and it must not lose any other feature. The operator must learn which flag is
 // missing.
 func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	t.Parallel()
@@ -204,7 +204,7 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 }
 
 // TestFault26_OneEngineDeniesItsModel checks an engine that lists a model but refuses calls to it.
-// The other engine must answer the clients, even if the retry budget is used up.
+// The other engine must answer the clients, even if the retry budget is exhausted.
 func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	t.Parallel()
 	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
@@ -218,9 +218,9 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	}
 }
 
-// TestFault26_TheLastEngineIsAsked checks that calls go to the engine that lacks the feature if
-// there is no other engine, because the engine's refusal says more than "no engine". The edge must
-// try the feature again after the engine may have been restarted.
+// TestFault26_TheLastEngineIsAsked checks that, if there is no other engine, calls go to the engine
+// that lacks the feature, because the engine's refusal says more than "no engine". Once the engine
+// may have been restarted, the edge must try the feature again.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

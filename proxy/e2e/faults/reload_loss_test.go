@@ -18,9 +18,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check that reloads never lose requests, however the file is replaced. With
-// PENSTOCK_FULL=1, they run fifty reloads at intervals of a second, and a minute of reloads without
-// a pause.
+// These tests check that reloads never lose requests, however the file is replaced. If
+// PENSTOCK_FULL=1 is set, they run fifty reloads at intervals of a second, and a minute of reloads
+// without a pause.
 
 // full reports whether to run the long form of a test, and logs the form.
 func full(t testing.TB) bool {
@@ -43,7 +43,7 @@ func startRewriting(t testing.TB, more string, under ...string) *rewriting {
 	return r
 }
 
-// rewritingConfig returns variant n. Two of the three engines serve at any time, and a reload
+// rewritingConfig returns variant n. Two of the three engines serve at any time, and each reload
 // replaces one of them.
 func rewritingConfig(n int) string {
 	var ups, deployments []string
@@ -87,7 +87,7 @@ func (r *rewriting) applied() {
 	})
 }
 
-// replacements are the ways in which a configuration file is replaced.
+// replacements are different ways to replace a configuration file.
 var replacements = map[string]func(t testing.TB, r *rewriting, text string){
 	"editor save": func(t testing.TB, r *rewriting, text string) { // like vim: the old file becomes the backup
 		must(t, os.Rename(r.Path, r.Path+"~"))
@@ -95,19 +95,19 @@ var replacements = map[string]func(t testing.TB, r *rewriting, text string){
 		must(t, os.Remove(r.Path+"~"))
 	},
 	"rename over": func(_ testing.TB, r *rewriting, text string) { r.Write(filepath.Base(r.Path), text) },
-	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // like the kubelet
+	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // replaces the file like the kubelet
 		dir := filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n))
 		must(t, os.Mkdir(dir, 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
 		must(t, os.Symlink(filepath.Base(dir), filepath.Join(r.Dir, "..data_tmp")))
 		must(t, os.Rename(filepath.Join(r.Dir, "..data_tmp"), filepath.Join(r.Dir, "..data")))
-		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // only the first time
+		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time, the file becomes a link
 			must(t, os.Symlink(filepath.Join("..data", filepath.Base(r.Path)), r.Path+".link"))
 			must(t, os.Rename(r.Path+".link", r.Path))
 		}
 		must(t, os.RemoveAll(filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n-1))))
 	},
-	"in place": func(t testing.TB, r *rewriting, text string) { must(t, os.WriteFile(r.Path, []byte(text), 0o600)) }, // a bind mount
+	"in place": func(t testing.TB, r *rewriting, text string) { must(t, os.WriteFile(r.Path, []byte(text), 0o600)) }, // writes into the same file, as for a bind mount
 	"SIGHUP": func(_ testing.TB, r *rewriting, text string) {
 		r.Write(filepath.Base(r.Path), text)
 		r.Signal(syscall.SIGHUP)
@@ -127,8 +127,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestFault68_Replaced replaces the file in every way, repeatedly and under traffic. It checks that
-// no request is lost.
+// TestFault68_Replaced replaces the file in every way, repeatedly and under traffic, and checks
+// that no request is lost.
 func TestFault68_Replaced(t *testing.T) {
 	t.Parallel()
 	for name, replace := range replacements {
@@ -199,14 +199,15 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	}
 }
 
-// TestReloadsLeakNothing checks that hundreds of reloads leak nothing.
+// TestReloadsLeakNothing checks that hundreds of reloads leak neither goroutines nor descriptors
+// nor memory.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
 	if raced.On {
 		times, looks = 100, 20
 	}
-	r := startRewriting(t, "", "env", "GOGC=100") // otherwise up to 64 MiB of garbage may remain
+	r := startRewriting(t, "", "env", "GOGC=100") // otherwise, up to 64 MiB of garbage may remain
 	post := func(n int) {
 		for range n {
 			replacements["POST"](t, r, r.next())

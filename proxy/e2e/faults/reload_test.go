@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check what reloads change and what they refuse.
+// These tests check which changes reloads apply, and which they reject.
 
 // reloaded is the answer to POST /-/reload.
 type reloaded struct {
@@ -55,7 +55,7 @@ func (e *edge) rewrite(old, next string) {
 	e.Write(filepath.Base(e.Path), strings.Replace(string(text), old, next, 1))
 }
 
-// apply replaces a piece of the configuration and reloads it. If the watcher is faster, the
+// apply replaces a piece of the configuration and requests a reload. If the watcher is faster, the
 // response reports no change.
 func (e *edge) apply(old, next string) reloaded {
 	e.T.Helper()
@@ -152,8 +152,8 @@ func (e *edge) tear(behind string) {
 	must(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
 }
 
-// TestFault66_NoPermission checks a file without read permission. Root can read it nevertheless,
-// unless the process has dropped its capabilities.
+// TestFault66_NoPermission checks a file without read permission. Root can still read it, unless
+// the process has dropped its capabilities.
 func TestFault66_NoPermission(t *testing.T) {
 	t.Parallel()
 	var under []string
@@ -171,8 +171,8 @@ func TestFault66_NoPermission(t *testing.T) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault67_PartialWrite checks that a file that is written in pieces is reported once for each
-// pause and applied when it is complete.
+// TestFault67_PartialWrite checks that a file written in pieces is reported once for each pause,
+// and applied once it is complete.
 func TestFault67_PartialWrite(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -182,7 +182,7 @@ func TestFault67_PartialWrite(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	begun := time.Now()
-	for i := 0; i < cut; i += 40 { // faster than the watcher checks
+	for i := 0; i < cut; i += 40 { // faster than the watcher's checks
 		_, err = f.WriteString(next[i:min(i+40, cut)])
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
@@ -194,7 +194,7 @@ func TestFault67_PartialWrite(t *testing.T) {
 		time.Sleep(3 * time.Second)
 	}
 	told := reports()
-	time.Sleep(3 * time.Second) // a periodic check finds no change
+	time.Sleep(3 * time.Second) // a periodic check must find no change
 	e.Ask(rig.Chat, "").WantStatus(200)
 	if n := reports(); n != told || !slow && n != 1 {
 		t.Errorf("told of %v times, then %v", told, n)
@@ -205,8 +205,8 @@ func TestFault67_PartialWrite(t *testing.T) {
 }
 
 // TestFault68_Unchanged checks that a file without a relevant difference is reported as unchanged
-// and does not create a new version. An edit and a signal for the same edit must cause only one
-// reload.
+// and does not create a new version. An edit followed by a signal for the same edit must cause only
+// one reload.
 func TestFault68_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -265,7 +265,7 @@ func TestReloadCapacity(t *testing.T) {
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}, {}}, Upstream: "concurrency: 16", Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
 	old := filepath.Join(e.Dir, "old.yaml")
 	must(t, os.WriteFile(old, []byte(e.Text), 0o600))
-	// up-1 stays for another model, and up-2 is removed.
+	// up-1 stays, because another model uses it, and up-2 is removed.
 	want := []string{"sim: 48 -> 16 slots, 1 upstream draining, 1 upstream no longer used\n", "fresh: new, 16 slots\n", "other: removed, had 16 slots\n"}
 	changed := strings.Replace(e.Text, ", { upstream: up-1 }, { upstream: up-2 }", "", 1)
 	changed = strings.Replace(changed, "- { id: other, deployments: [{ upstream: up-0, served: sim }] }", "- { id: fresh, deployments: [{ upstream: up-1, served: sim }] }", 1)
@@ -279,7 +279,7 @@ func TestReloadCapacity(t *testing.T) {
 			t.Errorf("check --against does not say %q (exit code %d):\n%s%s", line, code, out, errs)
 		}
 	}
-	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n") // otherwise the watcher may reload before the command
+	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n") // otherwise, the watcher may reload before the command
 	rig.WaitFor(t, rig.Patience, "the file is not watched", func() bool { return e.Status().Version > 1 })
 	changed = strings.Replace(changed, "upstreams:\n", "watch: false\nupstreams:\n", 1)
 	must(t, os.WriteFile(e.Path, []byte(changed), 0o600))
@@ -294,7 +294,7 @@ func TestReloadCapacity(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
 	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.Body("fresh", rig.Prompt, "")).Status }
-	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // the reload is reported first
+	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // the reload is reported before it is applied
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 
@@ -302,7 +302,7 @@ func TestReloadCapacity(t *testing.T) {
 // slots, unless the operator forces it. The file watch and SIGHUP must not be able to force it.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a port that was free may meanwhile belong to another test
+	const nobody = "127.0.0.1:1" // a port that was free may now belong to another test
 	for name, change := range map[string]func(e *edge){
 		"all its upstreams replaced by a dead one": func(e *edge) {
 			e.rewrite("upstreams:\n", "upstreams:\n  - { name: dead, url: \"http://"+nobody+"\", engine: sim }\n")
@@ -328,7 +328,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			}
 			refused()
 			e.Signal(syscall.SIGHUP)
-			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // including a refusal for the watcher
+			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // the watcher is also refused
 			refused()
 			if out, errs, code := rig.RunProgram(t, "", "reload", "--diff", "--admin", e.Admin); code != 1 || !strings.Contains(errs, "without a slot") || !strings.Contains(out, " -> 0 slots") {
 				t.Errorf("reload --diff: exit code %d\n%s%s", code, out, errs)

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 87 for the other direction: memory for bytes from engines is limited, as it
-// is for bytes from clients.
+// These tests cover row 87 for bytes from engines: memory for them is limited, as it is for bytes
+// from clients.
 
 // others are models whose answers the edge passes on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
@@ -25,8 +25,7 @@ var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
-// wantPeak checks the peak memory. It does nothing under the race detector, which multiplies memory
-// use.
+// wantPeak checks the peak memory, except under the race detector, which multiplies memory use.
 func (e *edge) wantPeak(limit int64) {
 	if !raced.On {
 		e.WantPeak(limit)
@@ -59,7 +58,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
 				t.Errorf("%v attempts count against the engine", n)
 			}
-			e.fault("padded=1000000") // close to the memory that all calls may use in total
+			e.fault("padded=1000000") // close to the memory limit for all calls in total
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
@@ -107,14 +106,14 @@ func TestFault87_StreamEnd(t *testing.T) {
 	}
 }
 
-// TestFault87_ErrorBodies checks that error bodies from engines are read up to a limit and parsed
-// as far as they were read.
+// TestFault87_ErrorBodies checks that engines' error bodies are read up to a limit, and that the
+// part read is parsed.
 func TestFault87_ErrorBodies(t *testing.T) {
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
-	if raced.On { // under the race detector the error body is received after the edge's timeout
+	if raced.On { // under the race detector, the error body arrives after the edge's timeout
 		clients = 6
 	}
 	for i := range clients {
@@ -130,7 +129,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 }
 
 // TestFault87_RepliesNotRead checks that answers for clients that do not read use no more memory
-// than the limit, and that their engines have to wait.
+// than the limit, and that the engines have to wait.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
 		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),

@@ -21,8 +21,8 @@ func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more
 	return e, key, line
 }
 
-// TestFault70_KeyRevoked checks that a change of the keys_file takes effect within a second.
-// Streams of a revoked key must finish or, if the operator has configured it, be aborted.
+// TestFault70_KeyRevoked checks that a change of the keys_file takes effect within a second. A
+// revoked key's streams must finish or, if the configuration says so, be aborted.
 func TestFault70_KeyRevoked(t *testing.T) {
 	t.Parallel()
 	none := "keys: []\n"
@@ -47,7 +47,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			e, key, line := withKeysFile(t, row.top)
 			header := "Authorization: Bearer " + key
 			length := `"tokens":200,"delay_ms":20`
-			if row.cut { // the stream must still run when the change takes effect
+			if row.cut { // the stream must still be running when the change takes effect
 				length = endless
 			}
 			own, other := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, length), header),
@@ -64,8 +64,8 @@ func TestFault70_KeyRevoked(t *testing.T) {
 					return status == 401 || status == 403
 				})
 			}
-			// It takes a second on an idle machine. Other parts of this test add to the measured
-			// time.
+			// The change takes a second on an idle machine. Other parts of this test add to the
+			// measured time.
 			if took := written.Took(); took > 5*time.Second+written.Held() {
 				t.Errorf("the change took %v to count", took)
 			} else {
@@ -81,7 +81,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			if cut := strings.Contains(e.Log.String(), `"revoked"`); cut != row.cut {
 				t.Errorf("the log speaks of a revoked call: %v", cut)
 			}
-			// Then the key is added again.
+			// After that, the key is added again.
 			if !strings.HasPrefix(name, "still good") {
 				e.Write("keys.yaml", line(""))
 				rig.WaitFor(t, rig.Patience, "the key is good again", func() bool {

@@ -18,10 +18,10 @@ import (
 
 // These tests check the security rules that are not rows of the matrix: keys, credentials, the
 // admin listener, TLS, limits, CORS, and fuzz targets. At its end, every test searches headers,
-// logs and metrics for secrets.
+// logs and metrics for secrets. Row 64 of the matrix checks that images are not fetched.
 
 // TestSecurity1_Keys checks the format of keys and where they are stored, and that a configuration
-// with a plain key is refused.
+// with a plain key is rejected.
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
 	// A key has 256 bits and a checksum. Secret scanners recognize the format.
@@ -89,7 +89,7 @@ func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 	}
 }
 
-// TestSecurity5_Admin checks that the operator's listener refuses pages in a browser and, off
+// TestSecurity5_Admin checks that the admin listener rejects requests from other web pages and, off
 // loopback, requests without the token. It also checks that the listener serves only exact paths.
 func TestSecurity5_Admin(t *testing.T) {
 	t.Parallel()
@@ -137,7 +137,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/status/events", link...); got != 403 {
 		t.Errorf("a link to what never ends: %d", got)
 	}
-	for range 20 { // more pages than may be open; each receives updates forever
+	for range 20 { // more pages than may be open; an open page receives updates forever
 		if got := ask("GET", "/status/events", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"); got != 403 {
 			t.Errorf("another page's image: %d", got)
 		}
@@ -212,7 +212,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if braked < 30 {
 		t.Errorf("%d of 60 guesses were refused unheard", braked)
 	}
-	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if an attempt was just regained
+	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if the client has just regained an attempt
 		t.Errorf("the token among guesses: %d", got)
 	}
 	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "repeated wrong admin tokens") != 1 {
@@ -220,9 +220,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestSecurity7_TLS checks that the TLS version is at least 1.2 and the protocol is only HTTP/1.1,
-// that the handshake counts against the header timeout, and that the rules for heads also apply
-// within TLS.
+// TestSecurity7_TLS checks that the TLS version is at least 1.2, that the protocol is HTTP/1.1, and
+// that the handshake counts against the header timeout. The rules for heads must also apply within
+// TLS.
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
@@ -282,7 +282,7 @@ func TestSecurity7_TLS(t *testing.T) {
 	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
-// TestSecurity7_InsecureIsReported checks that the edge logs, when it starts, which engine
+// TestSecurity7_InsecureIsReported checks that the edge, when it starts, logs which engine
 // certificates it does not verify.
 func TestSecurity7_InsecureIsReported(t *testing.T) {
 	t.Parallel()
@@ -302,8 +302,8 @@ func TestSecurity7_InsecureIsReported(t *testing.T) {
 }
 
 // TestSecurity8_AllLimited checks that every limit has a default, and that neither zero nor a
-// negative number disables a limit. If first_event or idle is zero, it depends on the engine's
-// progress, up to a maximum: see TestSilenceHasACeiling in package attempt.
+// negative number disables a limit. If first_event or idle is zero, the limit depends on the
+// engine's progress, up to a maximum: see TestSilenceHasACeiling in package attempt.
 func TestSecurity8_AllLimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -326,7 +326,7 @@ func TestSecurity8_AllLimited(t *testing.T) {
 }
 
 // TestFault93_KeylessPages checks that an edge without keys serves programs on the same machine,
-// but not web pages in a browser on it.
+// but not web pages in a browser on that machine.
 func TestFault93_KeylessPages(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `
@@ -364,8 +364,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 }
 
 // TestFault93_CrossOrigin covers row 93 and rule 10. A page may read a response only if its origin
-// is listed. The header must then name this origin and not a star. If a star is listed, the header
-// must be a star. Credentials must never be allowed.
+// is listed. In this case, the header must name this origin rather than *. If * is listed, the
+// header must be *. Credentials must never be allowed.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"

@@ -28,8 +28,8 @@ var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the
 
 // TestSoak loads the program with all kinds of work for a long time: all dialects and endpoints,
 // clients that disconnect in every phase, and engines that fail in every way. It reloads every
-// second, and every fourth reload has an invalid file. At the end, no slot, goroutine or descriptor
-// may have leaked, and memory must not have grown.
+// second, and every fourth reload uses an invalid file. At the end, no slot, goroutine or
+// descriptor may have leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.AllWays { // makes one-time allocations before counting
+	for _, w := range rig.AllWays { // triggers one-time allocations before counting
 		e.Ask(w, "").Text(w)
 	}
 	e.Client.CloseIdleConnections()
@@ -72,7 +72,7 @@ func TestSoak(t *testing.T) {
 	}
 	e.Client.CloseIdleConnections()
 
-	for _, w := range rig.AllWays { // every endpoint still works
+	for _, w := range rig.AllWays { // every endpoint must still work
 		rig.WaitFor(t, rig.Patience, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
 	}
 	e.Client.CloseIdleConnections()
@@ -117,8 +117,8 @@ type soak struct {
 // books contains the numbers of resources that an idle program uses.
 type books struct{ goroutines, descriptors int }
 
-// like reports whether b is at most a little higher than other, because of a probe, a timer, or a
-// keep-alive connection to an engine.
+// like reports whether b is at most slightly higher than other. A probe, a timer or a keep-alive
+// connection to an engine may cause such a difference.
 func (b books) like(other books) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }
@@ -127,7 +127,7 @@ func (s *soak) atRest() books {
 	return books{int(s.e.Metric("go_goroutines")), s.e.Descriptors()}
 }
 
-// operate reloads every second and samples memory until the time is over.
+// operate reloads every second and samples memory until length has passed.
 func (s *soak) operate(length time.Duration) {
 	begun := time.Now()
 	changes := []func(string) string{
@@ -142,8 +142,8 @@ func (s *soak) operate(length time.Duration) {
 		}
 		s.e.Write("penstock.yaml", text)
 		status, body := s.e.Reload()
-		// A reload that leaves a model with only dead engines is refused. The engines may be down
-		// now.
+		// The engines may be down at the moment, and a reload that leaves a model with only dead
+		// engines is refused.
 		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
 			s.e.T.Errorf("reload %d = %d %s, want %d", i, status, body, want)
 		}
@@ -189,7 +189,7 @@ func (s *soak) spoil(engine *sim.Engine) {
 	}
 }
 
-// wait waits for d. It returns false when the soak is over.
+// wait waits for d. It returns false once the soak is over.
 func (s *soak) wait(d time.Duration) bool {
 	select {
 	case <-s.done:
@@ -230,7 +230,7 @@ func (s *soak) client() {
 	}
 }
 
-// ask sends a request. It reads the answer, or disconnects after the time leave.
+// ask sends a request. It reads the answer, or disconnects after the duration leave.
 func (s *soak) ask(what string, leave time.Duration, path, body string, header ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -252,7 +252,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// half sends part of a request, and then disconnects or waits for the response.
+// half sends part of a request, and after that disconnects or waits for the response.
 func (s *soak) half(w rig.Way) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
@@ -285,7 +285,7 @@ func (s *soak) upload() {
 		s.note("upload cut", nil)
 		return
 	}
-	_, _ = io.WriteString(c, head+form) // an answer may arrive before the end of the form
+	_, _ = io.WriteString(c, head+form) // an answer may arrive before the whole form has been sent
 	status := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(c, status); err != nil {
 		s.note("upload", err)

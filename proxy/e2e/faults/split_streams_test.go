@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// splitPieces returns the pieces of text that the engine streams in its call with the given number.
-// Every tenth piece is larger than a read buffer, so that the pieces after it arrive in one read
-// with its end.
+// splitPieces returns the pieces of text that the engine streams in the call with the given number.
+// Every tenth piece is larger than a read buffer, so that one read returns its end together with
+// the pieces after it.
 func splitPieces(call int) (all []string) {
 	for i := range 150 {
 		piece := fmt.Sprintf("%d:%d ", call, i)
@@ -26,9 +26,9 @@ func splitPieces(call int) (all []string) {
 	return all
 }
 
-// TestSplitStreams checks that streams that run at the same time stay apart and complete if the
-// engine's events and chunks are cut at any byte: an incomplete event must survive until the rest of
-// it has arrived.
+// TestSplitStreams checks that simultaneous streams stay separate and complete if the engine's
+// events and chunks are split at any byte. An incomplete event must be retained until its remaining
+// bytes have arrived.
 func TestSplitStreams(t *testing.T) {
 	t.Parallel()
 	engine := fake(t, func(c *fakeCall) {

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStoppedEdge checks that an edge that was suspended for longer than its timeouts passes on the
-// answers that reached its sockets meanwhile.
+// TestStoppedEdge checks that an edge that was suspended for longer than its timeouts passes on
+// answers that reached its sockets in the meantime.
 func TestStoppedEdge(t *testing.T) {
 	t.Parallel()
 	const answer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
@@ -37,7 +37,7 @@ func TestStoppedEdge(t *testing.T) {
 		}
 	}))
 	engine.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateIdle { // the kernel has the answer
+		if s == http.StateIdle { // the kernel has received the answer
 			answered.Store(true)
 		}
 	}
@@ -57,7 +57,7 @@ models: [{ id: m, deployments: [{ upstream: a }] }]
 	answered.Store(false)
 	close(goOn)
 	rig.WaitFor(t, rig.Patience, "the engine has answered", answered.Load)
-	time.Sleep(time.Until(at.Add(11 * time.Second))) // the timeout expires meanwhile
+	time.Sleep(time.Until(at.Add(11 * time.Second))) // the timeout expires in the meantime
 	e.Signal(syscall.SIGCONT)
 	if r := rig.Receive(t, rig.Patience, "the call is answered", got); r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)

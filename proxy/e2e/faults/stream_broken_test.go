@@ -10,7 +10,8 @@ import (
 )
 
 // These tests cover rows 12 to 17: engine faults after the client has received a stream's first
-// bytes. An error in the dialect must follow these bytes, and the call must not be sent again.
+// bytes. These bytes must be followed by an error in the dialect, and the call must not be sent
+// again.
 
 // broken causes a fault in a stream of every dialect. It checks what the client and the engines
 // receive, the log and the metrics.
@@ -63,7 +64,7 @@ func TestFault14_NoDone(t *testing.T) {
 				e.fault(spec)
 				r := e.Ask(w, "")
 				r.Text(w)
-				r.Within(4 * time.Second) // the edge does not wait for the missing end
+				r.Within(4 * time.Second) // the edge must not wait for the missing end
 				if strings.Contains(r.Body, `"error":{`) {
 					e.T.Errorf("an error in a whole stream: %s", r.Body)
 				}
@@ -118,7 +119,7 @@ func TestFault16_Silence(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.Way) {
 			e.fault("pause-after=3;for=1s")
-			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // takes longer than the limit, but is never silent that long
+			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // takes longer than the limit, but is never silent for that long
 		})
 	})
 	t.Run("comments are life", func(t *testing.T) {

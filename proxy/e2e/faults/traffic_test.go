@@ -18,11 +18,11 @@ import (
 )
 
 // traffic simulates clients while an operator works on the edge: requests on keep-alive
-// connections, requests on new connections, and long streams. An HTTP library would repeat a
-// request that was lost on a keep-alive connection, so traffic does not use one.
+// connections, requests on new connections, and long streams. It does not use an HTTP library,
+// because a library would repeat a request that was lost on a keep-alive connection.
 type traffic struct {
 	t    testing.TB
-	addr func() string // where to connect now
+	addr func() string // returns the current address of the edge
 	key  string
 	// mayRefuse is true if connections may be refused, for example after the edge has closed its
 	// port.
@@ -36,14 +36,14 @@ type traffic struct {
 	refused atomic.Int64
 	mu      sync.Mutex
 	lost    []string
-	latency []time.Duration // of plain requests
+	latency []time.Duration // latencies of plain requests
 }
 
 type mix struct{ kept, fresh, streams int }
 
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive starts the traffic. It runs until end is called or the test ends.
+// drive starts traffic that runs until end is called or the test ends.
 func drive(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
@@ -141,8 +141,8 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	})
 }
 
-// answer reads one answer and checks that it is complete. last reports whether the connection ends
-// with the answer.
+// answer reads one answer and checks that it is complete. last is true if the connection ends with
+// the answer.
 func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {

@@ -75,12 +75,13 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-				// The answer is passed on while it is received, so the edge can only break it off.
+				// The edge passes the answer on while it is received, so it can only break off the
+				// answer.
 			} else if r.Status != 200 || r.Err == nil {
 				e.T.Errorf("status = %d, %v; want 200 and a cut answer", r.Status, r.Err)
 			}
 			e.wantAborted(1)
-			e.WantPeak(256 << 20) // a body may have 32 MiB, and its buffer grows by doubling
+			e.WantPeak(256 << 20) // a body may have 32 MiB, and the buffer grows by doubling
 		})
 	})
 	t.Run("endless-line", func(t *testing.T) {

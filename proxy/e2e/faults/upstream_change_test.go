@@ -11,7 +11,7 @@ import (
 )
 
 // TestFault71_UpstreamRemoved checks that a removed upstream receives no new calls, finishes its
-// running calls, and is no longer probed. When the upstream is added again, it must have its old
+// running calls, and is no longer probed. If the upstream is added again, it must have its old
 // state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
@@ -190,7 +190,7 @@ func TestFault72_LimitLowered(t *testing.T) {
 		held = held[1:]
 	}
 	rig.WaitFor(t, rig.Patience, "four have left", func() bool { return e.Upstream("up-0").Pools[0].Active == 2 })
-	e.Ask(rig.Chat, "").WantStatus(429) // two run, and there are only two slots
+	e.Ask(rig.Chat, "").WantStatus(429) // two calls are running, and there are only two slots
 	for _, s := range held {
 		if !whole(s) {
 			t.Error("a stream was cut")

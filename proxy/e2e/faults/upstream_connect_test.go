@@ -55,7 +55,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 
 func TestFault02_NameDoesNotResolve(t *testing.T) {
 	t.Parallel()
-	// Go's resolver refuses .onion (RFC 7686), so the name does not reach a resolver outside this
+	// Go's resolver rejects .onion (RFC 7686), so the name does not reach a resolver outside this
 	// machine.
 	const dead = "http://engine.onion:8000"
 	inWays(t, rig.EveryWay, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
@@ -75,7 +75,7 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 			e.wantElsewhere(w, 5)
 		})
 	})
-	t.Run("watched", func(t *testing.T) { // `resolve`: the lookup runs in the background, and the edge starts without waiting for it
+	t.Run("watched", func(t *testing.T) { // `resolve`: the edge starts without waiting for the background lookup
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 3)
@@ -125,7 +125,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
-				e.Engines[0].Drop(1, false) // the connection of the probe
+				e.Engines[0].Drop(1, false) // drops the probe's connection
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.Unreachable, "upstream_fail")
 			})
@@ -135,7 +135,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.Ask(w, "").Text(w) // sent again on a new connection without the client noticing
+				e.Ask(w, "").Text(w) // the edge must send the request again on a new connection, unnoticed by the client
 				e.wantSent(3)
 				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
@@ -162,7 +162,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				for _, l := range e.Told() {
 					most = max(most, l.Attempts)
 				}
-				if most != 3 { // an idle and a new connection to the failing engine, and the other engine
+				if most != 3 { // an idle and a new connection to the failing engine, and one to the other engine
 					e.T.Errorf("%d attempts at most, want 3", most)
 				}
 			})
@@ -201,7 +201,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// The engine goes down and recovers. Meanwhile, requests go to the other engine.
+		// The engine goes down and recovers. In the meantime, requests go to the other engine.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
@@ -223,8 +223,8 @@ func TestFault32_EngineRestarts(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=500")
-			// Once the breaker is open, no call may be sent, because on a slow machine it would be
-			// a trial.
+			// Once the breaker is open, the test must not send a call, because on a slow machine
+			// the call would be a trial.
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool {
 				if e.Status().Upstreams[0].Breaker == "closed" {
 					e.Ask(w, "")

@@ -68,8 +68,8 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	}
 }
 
-// TestFault07_Closed checks that the connection to an engine that never reads is closed after the
-// answer.
+// TestFault07_Closed checks that, after the answer, the connection to an engine that never reads is
+// closed.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -82,7 +82,7 @@ func TestFault07_Closed(t *testing.T) {
 					hung <- c
 					return
 				}
-				_, _ = c.Read(make([]byte, 4096)) // a probe
+				_, _ = c.Read(make([]byte, 4096)) // reads a probe
 				_ = reply200(c, "application/json\r\nConnection: close", `{"data":[{"id":"sim"}]}`)
 				c.Close()
 			})
@@ -111,8 +111,8 @@ func TestFault08_HeaderDrips(t *testing.T) {
 }
 
 // TestFault11_SecondReply checks an engine that sends a second reply after some of its replies.
-// After the first of these, the edge must disable keep-alive for the engine, so that hardly any
-// client receives another client's answer.
+// Once the edge has received such a second reply, it must disable keep-alive for the engine, so
+// that hardly any client receives another client's answer.
 func TestFault11_SecondReply(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})
@@ -170,7 +170,7 @@ func TestFault11_Surplus(t *testing.T) {
 			})
 		})
 	}
-	t.Run("late", func(t *testing.T) { // the second reply is sent when the connection is in the pool
+	t.Run("late", func(t *testing.T) { // the second reply is sent once the connection is in the pool
 		t.Parallel()
 		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {

@@ -8,11 +8,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover variants of rows 5, 10, 17, 21 and 29, with exact bytes: answers that engines,
-// gateways and other servers have sent or could send.
+// These tests cover variants of rows 5, 10, 17, 21 and 29. They use the exact bytes of answers that
+// engines, gateways and other servers have sent or could send.
 
-// rawReply is an answer as bytes. If want is empty, the answer is successful and has the text
-// "Good.".
+// rawReply is an answer as bytes. If want is empty, the client must receive the text "Good.".
 type rawReply struct {
 	name string
 	text string
@@ -150,7 +149,7 @@ func TestFault21_Neighbours(t *testing.T) {
 		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
 		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
 		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
-		// An error object with status 200, which gateways send, is an engine failure and not an
+		// An error object with status 200, as sent by gateways, is an engine failure rather than an
 		// answer.
 		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
@@ -222,7 +221,7 @@ func TestFault17_Neighbours(t *testing.T) {
 		"llama.cpp error field": `error: {"code":500,"message":"died in /srv/models/secret-checkpoint","type":"server_error"}`,
 	} {
 		want := rig.EngineFailed
-		if strings.HasPrefix(name, "llama.cpp") { // an unknown SSE field: the stream has no answer
+		if strings.HasPrefix(name, "llama.cpp") { // an unknown SSE field, so the stream has no answer
 			want = rig.BadResponse
 		}
 		first = append(first, rawReply{name, streamReply(event + "\n\ndata: [DONE]\n\n"), want})

@@ -108,7 +108,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // no probe notices the fault
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // long enough that no probe notices the fault
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
@@ -154,7 +154,7 @@ func TestFault28_ModelGone(t *testing.T) {
 		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
 		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
 	} {
-		// The error is not about the model, which stays available.
+		// The error is not about the model, so the model stays available.
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
@@ -197,7 +197,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		{"status=429;retry-after=PAST", rig.CapacityFull, "limited", 2, "1"},
 		{"status=503;retry-after=9", rig.NoRoute, "no_route", 2, "9"},
 		{"status=503;retry-after=3600", rig.NoRoute, "no_route", 2, "60"},
-		{"status=503;retry-after=DATE", rig.NoRoute, "no_route", 2, ""}, // checked separately
+		{"status=503;retry-after=DATE", rig.NoRoute, "no_route", 2, ""}, // Retry-After is checked separately
 		{"status=503", rig.NoRoute, "no_route", 2, "1"},
 		{"status=529;retry-after=3", rig.NoRoute, "no_route", 2, "3"},
 		{"status=502", rig.EngineFailed, "upstream_fail", 2, ""},
@@ -240,7 +240,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 			for range calls {
 				e.Ask(w, "").WantRefused(w, rig.CapacityFull)
 			}
-			// The budget is a fifth of the calls of the last ten seconds, but at least three.
+			// The budget is a fifth of the calls in the last ten seconds, but at least three.
 			if n := e.sent(); n > calls+calls/5+3 {
 				e.T.Errorf("%d requests upstream for %d calls", n, calls)
 			}

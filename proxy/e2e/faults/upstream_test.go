@@ -7,7 +7,7 @@ import (
 
 // This file contains helpers for the rows about engines.
 
-// turns makes two engines receive calls in turn, so that the faulty engine receives some.
+// turns makes two engines receive calls alternately, so that the faulty engine receives some.
 const turns = "policy: round_robin"
 
 func (e *edge) fault(spec string) {
@@ -53,8 +53,8 @@ func (e *edge) wantAborted(want int64) {
 	})
 }
 
-// wantRefusedOnce checks that a request is refused as expected without a second attempt, and that
-// the log agrees.
+// wantRefusedOnce checks that a request is refused as expected, without a second attempt, and that
+// the log shows the same.
 func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
@@ -62,7 +62,7 @@ func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.wantTold(w, want, outcome, 1)
 }
 
-// wantTold checks the newest access line against the refusal and outcome.
+// wantTold checks that the newest access line shows the expected refusal, outcome and attempts.
 func (e *edge) wantTold(w rig.Way, want rig.Refusal, outcome string, attempts int) {
 	e.T.Helper()
 	want = want.In(w.Dialect)
@@ -79,7 +79,7 @@ func (e *edge) wantResult(result string, want float64) {
 	}
 }
 
-// wantElsewhere checks that n requests are answered although one engine fails. Each request may
+// wantElsewhere checks that n requests are answered even though one engine fails. Each request may
 // fail at only one engine. That engine may receive the request twice, the first time on a dead
 // keep-alive connection.
 func (e *edge) wantElsewhere(w rig.Way, n int) {

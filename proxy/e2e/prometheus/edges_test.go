@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges has two edges of a fleet and one edge of another fleet. One of the first two uses TLS on
-// both listeners. The ACME authority of the third edge does not respond.
+// edges consists of two edges of a fleet and one edge of another fleet. One of the first two edges
+// uses TLS on both listeners. The ACME authority of the third edge does not respond.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -115,7 +115,7 @@ func (e *edges) traffic() {
 		})
 	}
 	const often = 100 * time.Millisecond
-	for range 4 { // occasionally more calls than slots
+	for range 4 { // occasionally, there are more calls than slots
 		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":20}`))
 		send(often, chatPath, rig.ChatBody("sim", ""))
 		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000}`))

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// raised lists the alerts whose causes exist in this test. They must at least be pending.
+// raised lists the alerts whose causes exist in this test. These alerts must at least be pending.
 var raised = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
@@ -22,8 +22,8 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 )
 
-// board returns the queries of panels and variables, as Grafana would send them for one model and
-// all edges.
+// board returns the dashboard's queries (of panels and variables) as Grafana would send them for
+// one model and all edges.
 func board(t *testing.T, model string) (queries []string) {
 	t.Helper()
 	var file struct {
@@ -63,7 +63,8 @@ func board(t *testing.T, model string) (queries []string) {
 // TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. It checks that
 // each query in the dashboard and each alert rule is evaluated without an error and finds series.
 // Comparisons are evaluated as numbers, because most alerts find no series on a healthy edge. Each
-// selector is also queried separately, because "or vector(0)" hides a selector that finds nothing.
+// selector is also queried separately, because "or vector(0)" hides a selector that finds no
+// series.
 func TestQueriesAndAlerts(t *testing.T) {
 	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
 	rules, err := filepath.Abs("../../../.deploy/alerts.yaml")

@@ -67,7 +67,7 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	return s
 }
 
-// get queries the API and decodes the data in the answer. The error is the error that Prometheus
+// get queries the API and decodes the data in the answer. It returns any error that Prometheus
 // reports.
 func (s *server) get(path string, parameters url.Values, data any) error {
 	s.t.Helper()

@@ -11,8 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault98_RealtimeClientVanishes checks that the slot is free at once when the client closes or
-// vanishes, also while the engine owes text and the client's audio waits.
+// TestFault98_RealtimeClientVanishes checks that the slot is freed immediately if the client closes
+// the connection or vanishes. This must be true even while the engine still has to send text and
+// the client's audio is held back.
 func TestFault98_RealtimeClientVanishes(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -47,9 +48,9 @@ func TestFault98_RealtimeClientVanishes(t *testing.T) {
 	}
 }
 
-// TestFault99_RealtimeEngineDies checks that an engine that dies, falls silent or sends garbage ends
-// a session that has sent audio, with an error event and a close, and that no other engine gets the
-// session.
+// TestFault99_RealtimeEngineDies checks a session that has sent audio to an engine that then dies,
+// falls silent or sends garbage. The session must end with an error event and a close, and must not
+// move to another engine.
 func TestFault99_RealtimeEngineDies(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ code, outcome string }{
@@ -90,9 +91,9 @@ func TestFault99_RealtimeEngineDies(t *testing.T) {
 	}
 }
 
-// TestFault99_RealtimeQueue checks a session that has sent no audio, whose engine dies, and which waits
-// for a slot of another one: the client's audio waits meanwhile, and is transcribed once there is a
-// slot. A client that vanishes while it waits leaves the queue.
+// TestFault99_RealtimeQueue checks a session that has sent no audio when its engine dies, and waits
+// for a slot at another engine. The client's audio must be held back, and transcribed once a slot
+// is free. If the client vanishes, the session must leave the queue.
 func TestFault99_RealtimeQueue(t *testing.T) {
 	t.Parallel()
 	for _, stays := range []bool{true, false} {
@@ -131,8 +132,8 @@ func TestFault99_RealtimeQueue(t *testing.T) {
 	}
 }
 
-// TestFault99_RealtimeFailOver checks that another engine takes over as long as no audio was sent: if the first one
-// refuses, does not speak the protocol, or dies in silence.
+// TestFault99_RealtimeFailOver checks that, before any audio has been sent, another engine takes
+// over if the first one refuses the session, does not speak the protocol, or dies silently.
 func TestFault99_RealtimeFailOver(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=503", "status=500", "eof-before", "status-101", "garbage-head", "cut-after=0"} {
@@ -171,8 +172,8 @@ func TestFault99_RealtimeFailOver(t *testing.T) {
 	})
 }
 
-// TestDrain checks that a drain lets a session continue for the drain time and then ends it with
-// 1001. A session without a model must end immediately.
+// TestDrain checks that a drain lets a session continue for the drain time, and then ends the
+// session with 1001. A session without a model must end immediately.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := vllm("timeouts: { linger: 0s, drain: 1s, connect: 10s }\n")
@@ -215,7 +216,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that a message that is too large is refused before it has been received.
+// TestTooLarge checks that a message that is too large is rejected before it has been received.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("limits: { request_body: 100KB }\n"))

@@ -52,9 +52,9 @@ func code(t *testing.T, c *rig.Raw) int {
 	}
 }
 
-// TestFault100_RealtimeFrames checks that frames of a client that the protocol forbids end its
-// session alone, with the right code, whether it has a model or not, and that its slot is free
-// after that.
+// TestFault100_RealtimeFrames checks that forbidden frames from a client end only this client's
+// session, with the correct code, with and without a model. After that, the session's slot must be
+// free.
 func TestFault100_RealtimeFrames(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -98,8 +98,8 @@ func TestFault100_RealtimeFrames(t *testing.T) {
 	free(t, p)
 }
 
-// TestFault100_RealtimeEngineFrames checks that an engine whose frames violate the protocol ends a
-// session that has sent audio, and that nothing of them reaches the client.
+// TestFault100_RealtimeEngineFrames checks that, if an engine's frames violate the protocol, a
+// session that has sent audio ends, and that no part of these frames reaches the client.
 func TestFault100_RealtimeEngineFrames(t *testing.T) {
 	t.Parallel()
 	delta := `{"type":"transcription.delta","delta":"` + rig.Canary + `"}`
@@ -154,7 +154,7 @@ func badEngine(t *testing.T, bytes string) (url string) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
 			base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"+rig.Frame(fin|opText, `{"type":"session.created","id":"s"}`, false))
 		in := bufio.NewReader(conn)
-		for range 3 { // the settings, the start of an item, audio
+		for range 3 { // reads the settings, the start of an item, and audio
 			if _, err := io.CopyN(io.Discard, in, frameLength(in)); err != nil {
 				return
 			}
@@ -166,7 +166,7 @@ func badEngine(t *testing.T, bytes string) (url string) {
 	return server.URL
 }
 
-// frameLength returns the length of the masked frame that comes next.
+// frameLength returns the length of the next frame, which must be masked.
 func frameLength(in *bufio.Reader) int64 {
 	head, err := in.Peek(4)
 	switch {
@@ -178,12 +178,12 @@ func frameLength(in *bufio.Reader) int64 {
 	return 6 + int64(head[1]&0x7f)
 }
 
-// TestAudioBehindSettings checks that audio may follow the settings that name the model without a
-// pause, even in the same packet and in a message that would be too large before that.
+// TestAudioBehindSettings checks that audio may directly follow the settings that name the model,
+// even in the same packet. The audio's message may be larger than is allowed before the settings.
 func TestAudioBehindSettings(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
-	long := strings.Replace(hello, "AAAA", strings.Repeat("AAAA", 32<<10), 1) // 128 KB
+	long := strings.Replace(hello, "AAAA", strings.Repeat("AAAA", 32<<10), 1) // a message of 128 KB
 	c := p.Dial()
 	_ = c.Send(handshake(p, "?intent=transcription") + rig.Frame(fin|opText, update, true) + rig.Frame(fin|opText, long, true) +
 		rig.Frame(fin|opText, `{"type":"input_audio_buffer.commit"}`, true))
@@ -208,8 +208,8 @@ func TestAudioBehindSettings(t *testing.T) {
 	free(t, p)
 }
 
-// TestOrigins checks which web pages may open a session, and that the answer to the upgrade, and a
-// refusal, say so to the page's browser.
+// TestOrigins checks which web pages may open a session, and that the browser is told so in the
+// response to the upgrade and in refusals.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("cors: { origins: [\"https://listed.example\"] }\n"))

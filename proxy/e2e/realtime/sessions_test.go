@@ -112,7 +112,7 @@ func TestClear(t *testing.T) {
 }
 
 // TestInvalidMessages checks that an invalid message causes an error but does not end the session,
-// and that it counts as a request of the key.
+// and that it counts as one of the key's requests.
 func TestInvalidMessages(t *testing.T) {
 	t.Parallel()
 	s := vllm("")
@@ -141,8 +141,9 @@ func TestInvalidMessages(t *testing.T) {
 	free(t, p)
 }
 
-// TestTokenLimits checks that a session is charged for each transcript as it is completed, and ends
-// once its key has exceeded a limit: the last transcript arrives, and the next session is refused.
+// TestTokenLimits checks that a session is charged for each completed transcript, and ends once its
+// key has exceeded a limit. The last transcript must still arrive, and the next session must be
+// refused.
 func TestTokenLimits(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{"tokens_per_minute": "rate_limited", "tokens_per_day": "quota_exceeded"} {
@@ -176,7 +177,7 @@ func TestTokenLimits(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeUpgrade checks that refusals have their HTTP status if the query names the model.
+// TestRefusedBeforeUpgrade checks that, if the query names the model, refusals have an HTTP status.
 func TestRefusedBeforeUpgrade(t *testing.T) {
 	t.Parallel()
 	s := vllm("")
@@ -217,7 +218,7 @@ func TestRefusedBeforeUpgrade(t *testing.T) {
 			t.Errorf("%s: %v, %+v", method, err, r)
 		}
 	}
-	// The same refusals after the upgrade.
+	// After the upgrade, the same refusals are events.
 	for _, one := range []struct {
 		model, code string
 		close       websocket.StatusCode

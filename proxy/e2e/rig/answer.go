@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Text returns the visible text of a reply that must have ended successfully.
+// Text returns the visible text of a reply, which must be successful and complete.
 func (r *Reply) Text(w Way) string {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -103,7 +103,8 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 }
 
 // WantBroken checks a stream that failed after its first bytes. The last event must be an error in
-// the dialect, and the answer must not be marked as complete. code is the error code in chat.
+// the dialect, and the answer must not be marked as complete. code is the error code that chat
+// uses.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)

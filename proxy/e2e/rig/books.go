@@ -69,7 +69,7 @@ func checkBooks(e *Edge) {
 	begun := StartWatch()
 	for ; !begun.exceeds(Patience); time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
-		told := lines == finished || lines == 0 // if there is no line, the access log is disabled or written elsewhere
+		told := lines == finished || lines == 0 // no lines means that the access log is disabled or written elsewhere
 		if lines < finished {                   // the log drops and counts lines if its buffer is full
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
@@ -148,13 +148,13 @@ func (e *Edge) Calls() []CallLine {
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()
-	// If there is no line, checkBooks would assume that the access log is disabled.
+	// If there were no line, checkBooks would assume that the access log is disabled.
 	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 })
 	checkBooks(e)
 	return e.Calls()
 }
 
-// LastCall waits as Told does and returns the last access line.
+// LastCall waits like Told, and returns the last access line.
 func (e *Edge) LastCall() CallLine {
 	e.T.Helper()
 	all := e.Told()

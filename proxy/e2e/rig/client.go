@@ -42,7 +42,7 @@ func (e *Edge) Post(path, body string, header ...string) *Reply {
 	return e.Do("POST", path, body, header...)
 }
 
-// Get is like Post for GET, without the key.
+// Get is like Post, but sends a GET without the key.
 func (e *Edge) Get(path string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
@@ -146,8 +146,8 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// Within checks that a response did not wait for an unrelated timeout, which must exceed limit +
-// Grace.
+// Within checks that a response took at most limit + Grace, which shows that the edge did not wait
+// for a longer, unrelated timeout.
 func (r *Reply) Within(limit time.Duration) {
 	r.T.Helper()
 	if r.Took > limit+Grace {

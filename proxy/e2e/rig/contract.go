@@ -23,7 +23,7 @@ import (
 type Contract struct {
 	Operations []*Operation
 	schemas    *jsonschema.Compiler
-	mu         sync.Mutex
+	mu         sync.Mutex // guards the compiler
 	compiled   map[string]*jsonschema.Schema
 }
 
@@ -70,7 +70,7 @@ var theContract = sync.OnceValues(func() (*Contract, error) {
 	for path, item := range doc.Paths {
 		base := doc.Servers[0].URL
 		if raw := item["servers"]; raw != nil {
-			base = "" // pages at the root of the host
+			base = "" // for pages at the root of the host
 		}
 		for method, raw := range item {
 			if method != "get" && method != "head" && method != "post" {
@@ -109,8 +109,8 @@ func Published(t testing.TB) *Contract {
 	return c
 }
 
-// closeAnswers closes the schemas of objects that only the edge writes, so that undocumented
-// members are found. The published schemas are open, so that clients accept later additions.
+// closeAnswers closes the schemas of objects that only the edge writes, so that checks find
+// undocumented members. The published schemas are open, so that clients accept later additions.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -233,7 +233,7 @@ func ErrorShape(target string) string {
 }
 
 // early lists the statuses that any request may receive before it reaches an operation. The
-// introduction of the document lists them.
+// document's introduction lists the same statuses.
 var early = []int{400, 404, 405, 408, 431, 505}
 
 // Conforms checks the status, headers, media type and body of a response against the document.
@@ -252,7 +252,7 @@ func (r *Reply) Conforms(method, target string) *Reply {
 	}
 	if !listed {
 		_, query, _ := strings.Cut(target, "?")
-		refused := r.Status == 401 && query != "" // a credential in the query is refused everywhere
+		refused := r.Status == 401 && query != "" // a credential in the query is rejected everywhere
 		if !refused && !slices.Contains(early, r.Status) || op != nil && r.Status == 404 {
 			report("the document does not list it")
 		} else if err := c.Fits(Schema(ErrorShape(target)), []byte(r.Body)); err != nil && method != "HEAD" {

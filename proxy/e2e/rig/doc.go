@@ -11,26 +11,25 @@
 //	p.Engines[0].Stats()                              // the requests that the engine has received
 //
 // A Setup describes the engines and the configuration. Its zero value means one engine, one model
-// "sim" and one key. A Way is a kind of request (a dialect, streamed or not). A Refusal is an error
-// that a client receives instead of an answer. Raw is a client that can violate HTTP.
+// "sim" and one key. A Way is a kind of request (a dialect, streamed or unstreamed). A Refusal is
+// an error that a client receives instead of an answer. Raw is a client that can violate HTTP.
 //
 // After a test, the rig waits until the edge is idle. It then checks these conditions:
 //
-//   - No call, lease, slot or body byte is left on the state page, in the catalog or in the
-//     metrics.
+//   - The state page, the catalog and the metrics show no remaining call, lease, slot or body byte.
 //   - No engine is working.
-//   - Every call has exactly one line in the log with a unique request id, and is counted once.
+//   - Every call has exactly one log line with a unique request id, and is counted once.
 //   - No panic was recovered.
 //   - No part of a prompt, a key or an engine's internals is in the log, the metrics, the state
 //     page or on standard output.
-//   - The edge stops on request and without an error.
+//   - The edge stops on request, without an error.
 //
 // Main, which every suite's TestMain calls, checks for leaked goroutines.
 //
 // # A busy machine
 //
 // The tests wait most of the time and run in parallel, on machines that do other work. The rig
-// waits for conditions and never for a fixed time. It waits for at most Patience, or longer if the
-// machine is busy. If a test still runs shortly before the deadline of its package, the rig stops
-// the test's edge, so that only this test fails. Time limits of measurements include Slack.
+// waits for conditions rather than for a fixed time. It waits for at most Patience, or longer if
+// the machine is busy. If a test is still running shortly before its package's deadline, the rig
+// stops the test's edge, so that only this test fails. Time limits for measurements include Slack.
 package rig

@@ -27,8 +27,8 @@ type Edge struct {
 	Log *Buffer
 }
 
-// Connect returns an Edge for which only the address of the API and a key are known. Only methods
-// that send requests to the API work.
+// Connect returns an Edge of which only the API's address and a key are known. Only methods that
+// send requests to the API work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }
@@ -45,13 +45,13 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// stacks ensures that the stacks of the process are written only once, however many tests are late.
+// stacks ensures that the process's stacks are written only once, however many tests are late.
 var stacks sync.Once
 
-// endInTime calls end shortly before the deadline of the package. Requests that wait for the edge
-// then fail, so that this test ends and the other tests report their results.
+// endInTime calls end shortly before the package's deadline. This makes requests that wait for the
+// edge fail, so that this test ends and the other tests report their results.
 func (e *Edge) endInTime(end func()) {
-	const enough = 30 * time.Second // for the remaining tests of the package
+	const enough = 30 * time.Second // for the package's remaining tests
 	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })
 	if !ok {
 		return

@@ -10,7 +10,7 @@ import (
 	"penstock/bench/sim"
 )
 
-// StartEngine runs a simulated engine until the test ends, by default on a free port.
+// StartEngine runs a simulated engine until the test ends. By default, the engine uses a free port.
 func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	t.Helper()
 	anywhere := o.Listen == ""
@@ -49,7 +49,7 @@ func Listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// Two returns options for two engines with all defaults.
+// Two returns default options for two engines.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
 // QuietProbes prevents probes from changing a test's counts. The only probe during a test is the

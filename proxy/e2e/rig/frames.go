@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Frame returns a frame of WebSocket whose first byte is given. It is written by hand, so that it can
-// violate RFC 6455, 5.2.
+// Frame returns a WebSocket frame with the given first byte. It uses no library, so that the frame
+// can violate RFC 6455, 5.2.
 func Frame(first byte, payload string, masked bool) string {
 	bit := byte(0)
 	if masked {
@@ -33,8 +33,7 @@ func Frame(first byte, payload string, masked bool) string {
 	return string(b)
 }
 
-// Frame reads a frame from the edge. It returns an error unless the frame is complete and not
-// masked.
+// Frame reads a frame from the edge. It returns an error if the frame is incomplete or masked.
 func (c *Raw) Frame() (op byte, payload string, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(c.In, head[:]); err != nil {

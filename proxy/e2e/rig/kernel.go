@@ -12,7 +12,7 @@ import (
 )
 
 // Memory returns a number of bytes from the program's status file in /proc. VmRSS is the current
-// use, VmHWM the peak.
+// memory use, and VmHWM is the peak.
 func (p *Process) Memory(name string) int64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.account("status")) {
@@ -28,8 +28,8 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks the program's peak memory in bytes. It does nothing under the race detector,
-// which multiplies memory use.
+// WantPeak checks the program's peak memory in bytes, except under the race detector, which
+// multiplies memory use.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
 	if n := p.Memory("VmHWM"); n > limit && !raced.On {

@@ -14,13 +14,13 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Main runs the tests of a package. By default, it runs atOnce of them in parallel. It removes the
+// Main runs the tests of a package. By default, it runs atOnce tests in parallel. It removes the
 // built program, checks for leaked goroutines, and returns the exit code.
 func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		if raced.On {
-			atOnce = 8 // tests mostly wait, but under the race detector they need processor time
+			atOnce = 8 // tests mostly wait, but need processor time under the race detector
 		}
 		_ = f.Value.Set(strconv.Itoa(atOnce))
 	}
@@ -30,8 +30,8 @@ func Main(m *testing.M, atOnce int) (code int) {
 	removeBinary()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
-		// A goroutine of fasthttp updates the Date header forever. Another goroutine sleeps for up
-		// to ten seconds after its server has stopped.
+		// A fasthttp goroutine updates the Date header forever. Another goroutine sleeps for up to
+		// ten seconds after its server has stopped.
 		err := goleak.Find(goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 		if err != nil {

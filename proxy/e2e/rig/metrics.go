@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Metrics reads the metrics. The keys are the lines without their values.
+// Metrics reads the metrics. A key is a line of the metrics page without its value.
 func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
 
 // MetricsText returns the metrics page as text.

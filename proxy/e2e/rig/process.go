@@ -17,11 +17,11 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment before a test changes it. With another HOME, the build would start with
-// an empty cache.
+// ownEnv is the environment before a test changes it. If a test changed HOME, the build would start
+// with an empty cache.
 var ownEnv = os.Environ()
 
-// built contains the folder with the program after a test has called Binary.
+// built contains the folder with the program, once a test has called Binary.
 var built struct {
 	sync.Once
 	dir string
@@ -80,7 +80,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // RunProgram runs the program until it exits. It must exit within three minutes.
 func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path := Binary(t) // the time for the build does not count
+	path := Binary(t) // the build time does not count
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -98,19 +98,20 @@ func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr stri
 type Process struct {
 	Cmd  *exec.Cmd
 	Out  *Buffer
-	Err  *Buffer       // standard error, including the log; empty if the command has a file for it
+	Err  *Buffer       // standard error, including the log; empty if the command redirects it to a file
 	Done chan struct{} // closed when the program has exited
 	t    testing.TB
 }
 
-// StartProcess starts the program with args. When the test ends, the program is killed if it still
-// runs.
+// StartProcess starts the program with args. If the program is still running when the test ends, it
+// is killed.
 func StartProcess(t testing.TB, args ...string) *Process {
 	t.Helper()
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is like StartProcess, but runs the given command.
+// StartCommand is like StartProcess, but runs the given command. It captures standard output and
+// standard error, unless the command has set them.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
@@ -149,8 +150,8 @@ func (p *Process) Says(pattern string) []string {
 	return m
 }
 
-// Exits waits for the exit and checks the code. If limit is Patience, the program must exit
-// immediately. Any other limit is the time of a drain.
+// Exits waits until the program exits, and checks the exit code. If limit is Patience, the program
+// must exit immediately. Any other limit is the duration of a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()
 	begun := StartWatch()
@@ -183,5 +184,5 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Signal sends s to the program, if it still runs.
+// Signal sends s to the program, if it is still running.
 func (p *Process) Signal(s os.Signal) { _ = p.Cmd.Process.Signal(s) }

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Program is an edge that runs as the built program. It starts in about 20 ms.
+// Program is an edge that runs as a process of the built program. It starts in about 20 ms.
 type Program struct {
 	*Edge
 	*Process
@@ -76,7 +76,7 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt makes next the process of the edge. The rig stops next when the test ends.
+// Adopt makes next the edge's process. The rig stops next when the test ends.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Relaunch runs the program again on the same address. The program must have exited.
@@ -99,8 +99,8 @@ func (p *Program) Write(name, text string) string {
 	return path
 }
 
-// Reload makes the program read its configuration again. It returns the status and the body of the
-// response.
+// Reload makes the program read its configuration again. It returns the status (200 or 422) and
+// the body of the response.
 func (p *Program) Reload() (status int, body string) {
 	p.T.Helper()
 	r := p.Fetch("POST", p.Admin+"/-/reload")
@@ -119,7 +119,7 @@ func (p *Program) End() {
 			p.Rest()
 			checkBooks(p.Edge)
 		}
-		p.Client.CloseIdleConnections() // the edge waits up to a second for keep-alive connections
+		p.Client.CloseIdleConnections() // because the edge waits up to a second for keep-alive connections
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
 			p.Exits(Patience+5*time.Second, 0)

@@ -22,7 +22,7 @@ type Raw struct {
 }
 
 // Dial connects to the public listener. The connection is closed when the test ends. Its deadline
-// is three times Patience from now, because waits may be that long on a busy machine.
+// is three times Patience from now, because waits may take that long on a busy machine.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)

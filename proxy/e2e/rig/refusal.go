@@ -14,11 +14,11 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is an error response as chat defines it. In Messages, every engine failure is a 529.
+// Refusal is an error response as defined by chat. In Messages, every engine failure is a 529.
 type Refusal struct {
 	Status     int
 	Kind, Code string
-	After      string // Retry-After; empty: any value that is valid for the status
+	After      string // Retry-After; if empty, any value that is valid for the status
 }
 
 // The refusals that clients receive for failing engines.
@@ -35,7 +35,7 @@ var (
 	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
 )
 
-// In returns the refusal as the given dialect defines it.
+// In returns the refusal as defined by the given dialect.
 func (want Refusal) In(dialect string) Refusal {
 	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
 		want.Status, want.Kind = 529, "overloaded_error"
@@ -44,7 +44,7 @@ func (want Refusal) In(dialect string) Refusal {
 }
 
 // WantRefused checks an error response as a client of the dialect reads it. The response must not
-// contain internal terms. It must have a Retry-After if and only if the status requires it.
+// contain internal terms, and must have a Retry-After if and only if the status requires one.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))
@@ -54,7 +54,7 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	return e
 }
 
-// WantError is like WantRefused, but the path of the request determines the dialect.
+// WantError is like WantRefused, but the request's path determines the dialect.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
 	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})

@@ -15,44 +15,46 @@ import (
 
 // Setup describes an edge and its engines. The zero value means one engine and one model "sim".
 type Setup struct {
-	// Engines are the simulated engines. By default, there is one. Upstream i is called "up-i" and
-	// serves the model "sim". Fakes are the URLs of additional upstreams, called "fake-i".
+	// Engines are the simulated engines. By default, there is one. Upstream i is named "up-i" and
+	// serves the model "sim". Fakes are the URLs of additional upstreams, named "fake-i".
 	Engines []sim.Options
 	Fakes   []string
 
-	// The following fields have members of a flow mapping, without the braces. Upstream is for
-	// every upstream, Key is for the first key, and the other fields are for the sections with
-	// their names.
+	// The following fields contain members of a YAML flow mapping, without the braces. Upstream
+	// applies to every upstream, Key applies to the first key, and the other fields apply to the
+	// sections with their names.
 	Upstream, Model, Key, Limits, Timeouts, Stream, Retry string
 
 	// Top is additional YAML for the top level. Keys, Upstreams and Models are additional list
 	// entries, for example "- { id: … }".
 	Top, Keys, Upstreams, Models string
 
-	// Config is used instead of all settings above except the engines. It must not define
-	// listeners. {{up-0}},
-	// {{up-1}}, … are replaced with the URLs of the engines, {{hash}} with the hash of the key, and
+	// Config replaces all settings above except the engines. It must not define listeners.
+	// {{up-0}}, {{up-1}}, … are replaced with the engines' URLs, {{hash}} with the key's hash, and
 	// {{dir}} with the configuration's directory.
 	Config string
 
-	// Cold skips the wait until every upstream is up. It is needed if an upstream is never up.
+	// Cold makes the rig start without waiting until every upstream is up. It is needed if an
+	// upstream is never up.
 	Cold bool
 
 	// Forgets allows reloads to remove upstreams or models together with their metric series.
 	Forgets bool
 
-	// Untidy skips the final checks. It is for tests that violate them on purpose.
+	// Untidy skips the final checks. It is for tests that violate these checks on purpose.
 	Untidy bool
 
 	// The following fields are only for Start. Log receives the log instead of Edge.Log. Lookup
-	// resolves the names of upstreams with `resolve`. Guard is for tests that cause panics.
+	// resolves the host names of upstreams that use `resolve`. Guard is for tests that cause
+	// panics.
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	Guard  *guard.Guard
 
 	// The following fields are only for Launch:
-	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). The edge
-	//     must then be Cold and Untidy, because the rig does not trust its certificate.
+	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). If it is
+	//     set, Cold and Untidy must also be set, because the rig does not trust the edge's
+	//     certificate.
 	//   - Admin contains additional members of the admin section.
 	//   - Files are written next to the configuration before the start. {{hash}} is replaced as in
 	//     Config.

@@ -6,7 +6,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Slack is added to every time limit of a measurement, because the machine may be busy.
+// Slack is added to every time limit for a measurement, because the machine may be busy.
 var Slack = slack()
 
 func slack() time.Duration {

@@ -18,7 +18,7 @@ func (e *Edge) adminPage(path string) *Reply {
 }
 
 // page requests an admin page. If the edge has short client timeouts, it may close the connection
-// when the machine is busy. page then repeats the request.
+// on a busy machine. In this case, page repeats the request.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -33,7 +33,7 @@ func (e *Edge) page(url string, header ...string) *Reply {
 	}
 }
 
-// State has the members of the state page that tests read.
+// State contains the members of the state page that tests read.
 type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
@@ -53,7 +53,7 @@ type State struct {
 	} `json:"verdict"`
 }
 
-// UpstreamState is one upstream of the state page.
+// UpstreamState is one upstream on the state page.
 type UpstreamState struct {
 	Name    string                  `json:"name"`
 	State   string                  `json:"state"`
@@ -106,7 +106,7 @@ func (s *State) CallsIn(state string) (n int) {
 	return n
 }
 
-// Model has the members of a catalog entry that tests read.
+// Model contains the members of a catalog entry that tests read.
 type Model struct {
 	ID       string `json:"id"`
 	IsReady  bool   `json:"is_ready"`

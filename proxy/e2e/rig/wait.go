@@ -19,8 +19,9 @@ const Grace = 8 * time.Second
 // AtOnce is how long an immediate action may take on an otherwise idle machine.
 const AtOnce = 5 * time.Second
 
-// WaitFor polls until cond returns true, and returns how long this took. If the machine is busy, it
-// extends limit. If limit is Patience, this must take less than AtOnce unless the machine is busy.
+// WaitFor polls until cond returns true, and returns how long this took. If the machine is busy,
+// WaitFor extends limit. If limit is Patience, cond must return true within AtOnce, unless the
+// machine is busy.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
@@ -40,7 +41,7 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 }
 
 // Receive returns the next value of from, or the zero value if from is closed. If there is no value
-// within limit, Receive fails the test before the deadline of the package.
+// within limit, Receive fails the test before the package's deadline.
 func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan T) T {
 	t.Helper()
 	for begun := StartWatch(); ; {
@@ -55,7 +56,7 @@ func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan 
 	}
 }
 
-// StopWatch measures an elapsed time, and how busy the machine was during this time.
+// StopWatch measures the elapsed time, and how busy the machine was during that time.
 type StopWatch struct {
 	begun time.Time
 	late  int64
@@ -67,11 +68,11 @@ func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 // Took returns the time since the start.
 func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 
-// Held returns how much the machine may have delayed the measured operation. It is ten times the
+// Held returns how much a busy machine may have delayed the measured operation. It is ten times the
 // lateness of a goroutine that only sleeps.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
-// Step returns how much the machine may have delayed a single step, such as a request. It is ten
+// Step returns how much a busy machine may have delayed a single step, such as a request. It is ten
 // times the mean lateness.
 func (w StopWatch) Step() time.Duration {
 	naps := max(1, (w.Took()-time.Duration(lateness.Load()-w.late))/nap)
@@ -84,8 +85,8 @@ func (w StopWatch) exceeds(limit time.Duration) bool {
 	return w.Took() > limit+min(w.Held(), 2*Patience)
 }
 
-// WantAtOnce fails the test if more than AtOnce has passed. It subtracts the possible delay due to
-// the machine.
+// WantAtOnce fails the test if more than AtOnce has passed, not counting the delay that a busy
+// machine may have caused.
 func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	t.Helper()
 	if took, held := w.Took(), w.Held(); took > AtOnce+held {
@@ -135,7 +136,7 @@ func (l *Buffer) Write(p []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer.
 func (l *Buffer) Sync() error { return nil }
 
-// String returns what has been written so far.
+// String returns the output so far.
 func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

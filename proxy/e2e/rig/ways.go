@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Way is a kind of request: a dialect, streamed or not.
+// Way is a kind of request: a dialect, streamed or unstreamed.
 type Way struct {
 	Dialect string // chat, messages, responses, transcription or speech
 	Path    string
 	Stream  bool
 }
 
-// The audio ways. The edge passes speech on while it is received, and reads a transcription
-// completely first.
+// These are the audio ways. The edge passes speech on while receiving it, but reads a transcription
+// completely before it responds.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = Way{"speech", "/v1/audio/speech", false}
@@ -30,7 +30,7 @@ func (w Way) Kind() string {
 	return ""
 }
 
-// The ways to generate text.
+// These are the ways to generate text.
 var (
 	Chat            = Way{"chat", "/v1/chat/completions", false}
 	ChatStream      = Way{"chat", "/v1/chat/completions", true}
@@ -50,7 +50,7 @@ var (
 )
 
 // Variants returns the ways in which variant i of a row is tested. The first variant is tested in
-// all ways. To limit the number of programs, each later variant is tested in only two.
+// all ways. To limit the number of programs, each later variant is tested in only two ways.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways

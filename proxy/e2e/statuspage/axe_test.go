@@ -32,7 +32,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// violations returns the findings of axe-core in the page of a tab, one per line.
+// violations returns axe-core's findings for the page in a tab, one per line.
 func violations(t *testing.T, tab context.Context, program string) string {
 	t.Helper()
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](program+";true")); err != nil {
@@ -57,7 +57,7 @@ func violations(t *testing.T, tab context.Context, program string) string {
 }
 
 // TestPagesAreAccessible checks that axe-core has no findings in the pages of an edge with problems
-// and in a bench report, on a desktop and on a phone, light and dark.
+// and in a bench report, on a desktop and a phone, in light and dark mode.
 func TestPagesAreAccessible(t *testing.T) {
 	program := axe(t)
 	l := startFleet(t)

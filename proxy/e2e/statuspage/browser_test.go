@@ -23,7 +23,7 @@ import (
 )
 
 // These tests open the status page of a live edge in a real browser. They check the page while a
-// model fills, an engine dies and recovers, and a click drains an upstream.
+// model becomes full, an engine dies and recovers, and a click drains an upstream.
 
 // live is an edge with two simulated engines of one slot each.
 type live struct {
@@ -109,7 +109,7 @@ func call[P, R any](tab context.Context, cmd cdp.Command[P, R], params P) error 
 	return err
 }
 
-// sees waits until a JavaScript expression is true in the page.
+// sees waits until a JavaScript expression is true on the page.
 func (l *live) sees(tab context.Context, what, expression string) {
 	l.t.Helper()
 	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(50 * time.Millisecond) {
@@ -136,7 +136,7 @@ func TestStatusPageIsLive(t *testing.T) {
 	l.sees(tab, "health", `document.querySelector(".verdict.ok") && document.body.innerText.includes("2 of 2 upstreams take calls")`)
 	l.sees(tab, "a hostile name as text", `document.querySelector('#models').innerText.includes("<img src=x onerror=alert(1)>") && !document.querySelector("#models img")`)
 
-	// A model fills, and one more call waits.
+	// A model becomes full, and one more call waits.
 	leave := l.stream(true)
 	l.sees(tab, "one slot of two in use", `document.querySelector('[data-model="llama"] .poolrow b').innerText.startsWith("1 of 2")`)
 	leaveToo := l.stream(true)
@@ -166,7 +166,8 @@ func TestStatusPageIsLive(t *testing.T) {
 	}
 	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
 
-	// The focus stays while the page is updated, and an upstream can be drained with the keyboard.
+	// Updates of the page must preserve the focus, so that an upstream can be drained with the
+	// keyboard.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector('[data-focus="drain up-1"]').focus(), true)`)); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestStatusPageIsLive(t *testing.T) {
 }
 
 // TestStatusPageFits checks that no content overflows and that the first paint is complete, on a
-// phone and on a desktop, light and dark, with and without the page's script.
+// phone and a desktop, in light and dark mode, with and without the page's script.
 func TestStatusPageFits(t *testing.T) {
 	fastset.LeaveOut(t, "the status page in a browser")
 	l := startLive(t)

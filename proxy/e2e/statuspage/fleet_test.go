@@ -27,7 +27,7 @@ const (
 	fleetKeys      = 200
 )
 
-// startFleet starts the fleet with its faults and its traffic. The traffic ends when the test does.
+// startFleet starts the fleet with its faults and its traffic, until the test ends.
 func startFleet(t *testing.T) *live {
 	t.Helper()
 	greedy, greedyHash, err := auth.NewKey()
@@ -57,7 +57,7 @@ timeouts: { linger: 0s, drain: 1s }
 keys:
   - { id: tester, hash: "{{hash}}" }
 ` + keys.String() + "upstreams:\n" + ups.String() + "models:\n" + models.String()}).Edge}
-	l.Engines[21].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}) // too rarely to open its breaker
+	l.Engines[21].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}) // fails too rarely to open its breaker
 	l.Engines[29].Unlisten()
 	l.Engines[29].Drop(1, true)
 	l.traffic(greedy)
@@ -97,7 +97,7 @@ func (l *live) traffic(greedy string) {
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
-// logCost logs how much work a page causes for a browser without a graphics card. The test does not
+// logCost logs how much work a page causes in a browser without a graphics card. The test does not
 // judge this cost, because machines differ.
 func logCost(t *testing.T, tab context.Context, took time.Duration) {
 	t.Helper()
@@ -131,7 +131,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	const visible = `[...document.querySelectorAll("#upstreams tbody tr")].filter(r => r.offsetParent)`
 
-	// Problems come first, in the summary and in the first rows, and idle rows are folded.
+	// Problems must be in the summary and the first rows, and idle rows must be folded.
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
 	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
@@ -159,8 +159,8 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	// The page of a failed call shows its attempts.
 	l.sees(tab, "a failed call", `document.querySelector("#calls tr.failed a")`)
 
-	// The first click sorts by name in ascending order, the second in descending order, and the
-	// third restores the order.
+	// The first click sorts by name in ascending order, the second sorts in descending order, and
+	// the third restores the original order.
 	const firstNames = `[...document.querySelectorAll("#upstreams tbody tr")].map(r => r.dataset.upstream)`
 	do(`document.querySelector('[data-focus="sort upstreams0"]').focus()`)
 	do(`document.activeElement.click()`)
@@ -177,7 +177,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))
 	l.sees(tab, "the selection after a renewal", before+fmt.Sprintf(` != %q && getSelection().toString() == "gpu-29"`, at))
 
-	// The filter also shows idle rows. "/" focuses the filter, and Escape leaves it.
+	// The filter also shows idle rows. "/" moves the focus to the filter, and Escape moves it away.
 	do(`document.activeElement.blur()`)
 	if err := chromedp.Do(tab, chromedp.KeyEvent("/"), chromedp.SendKeys("#find", "gpu-4")); err != nil {
 		t.Fatal(err)
@@ -188,11 +188,11 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	l.sees(tab, "all again", `document.getElementById("find").value == "" && `+visible+`.some(r => r.dataset.upstream == "gpu-29")`)
 
-	// A link to a row shows the row although it is idle.
+	// A link to a row shows the row even if it is idle.
 	do(`location.hash = "upstream-gpu-44"`)
 	l.sees(tab, "the linked row", `document.querySelector('[data-upstream="gpu-44"]').offsetParent`)
 
-	// Nothing is announced as long as the problem stays the same.
+	// The page must not announce anything while the problem stays the same.
 	do(`window.said = 0, new MutationObserver(() => window.said++).observe(document.getElementById("say"), {childList: true, characterData: true, subtree: true})`)
 	for range 3 {
 		at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// pictures lists the pictures in documents, each with the document that shows it. Paths are
-// relative to the root of the repository.
+// pictures lists the pictures in documents, each with its document. Paths are relative to the root
+// of the repository.
 var pictures = []struct {
 	file, document string
 	draw           func(t *testing.T) []byte
@@ -60,7 +60,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// drawPage draws the top of the status page of the fleet with faults.
+// drawPage draws the top of the status page for the fleet with faults.
 func drawPage(t *testing.T) []byte {
 	l := startFleet(t)
 	time.Sleep(80 * time.Second) // collects a minute of history

@@ -17,20 +17,20 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests plant a fault and read the page and the log as an operator does: who is sick, why,
-// how bad it is, and what to do.
+// These tests inject a fault and read the page and the log like an operator, who wants to know
+// which component has a problem, why, how bad it is, and what to do.
 
-// planted is a fault, and what page and log say about it.
+// planted is a fault, with the texts about it that are expected on the page and in the log.
 type planted struct {
 	name  string
 	setup rig.Setup
 	plant func(l *live, p *rig.Program)
-	send  string // members of the calls that are sent all the time; empty: none are sent
-	says  string // regular expression of the page's first sentence
-	title string // regular expression of the tab's title; empty: it may change while the fault lasts
-	todo  string // alert whose text the link beside it shows; empty: the sentence alone says what to do
+	send  string // members of the calls that are sent continuously; if empty, no calls are sent
+	says  string // regular expression for the page's first sentence
+	title string // regular expression for the tab's title; if empty, the title is not checked
+	todo  string // alert to which the page links; if empty, the sentence alone says what to do
 	log   []string
-	mend  func(l *live, p *rig.Program) // if the page can be well at once
+	mend  func(l *live, p *rig.Program) // repairs the fault; nil if recovery cannot be immediate
 }
 
 const (
@@ -41,12 +41,12 @@ const (
 	newPairOf   = `write a new pair to the paths of tls\.cert and tls\.key`
 )
 
-// fault returns a plant that makes the first engine fail a share of its calls.
+// fault returns a function that makes the first engine fail a share of its calls.
 func fault(spec string, share float64) func(*live, *rig.Program) {
 	return func(l *live, _ *rig.Program) { l.Engines[0].SetFault(sim.Fault{Spec: spec, Share: share}) }
 }
 
-// vllm returns a setup of engines whose flags the edge knows.
+// vllm returns a setup with engines whose flags are in the edge's profile.
 func vllm(engines int) rig.Setup {
 	s := rig.Setup{Engines: make([]sim.Options, engines)}
 	ups, deployments := "", ""
@@ -59,28 +59,29 @@ func vllm(engines int) rig.Setup {
 	return s
 }
 
-// certificate returns a setup with a pair that became valid some days ago and ends in others.
+// certificate returns a setup with a certificate that became valid the duration ago before now, and
+// expires after the duration left.
 func certificate(t *testing.T, ago, left time.Duration) rig.Setup {
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-ago), time.Now().Add(left))
 	return rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Files: map[string]string{"edge.pem": cert, "edge.key": key}}
 }
 
-// renew writes a pair with a life of 90 days.
+// renew writes a certificate that is valid for 90 days.
 func renew(l *live, p *rig.Program) {
 	cert, key := selfsigned.Pair(l.t, "edge", time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
 	p.Write("edge.pem", cert)
 	p.Write("edge.key", key)
 }
 
-// senders is how many calls of a planted fault run at once.
+// senders is how many calls run at the same time for a fault.
 const senders = 4
 
-// long asks for a stream that outlasts the test.
+// long requests a stream that outlasts the test.
 const long = `"stream":true,"sim":{"tokens":100000}`
 
 func faults(t *testing.T) []planted {
 	const day = 24 * time.Hour
-	two := []sim.Options{{TokenRate: 50}, {TokenRate: 50}} // so that several calls run at once
+	two := []sim.Options{{TokenRate: 50}, {TokenRate: 50}} // slow enough that more than one call runs at a time
 	frozen := rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--token-rate=50")
 	t.Cleanup(func() { frozen.Signal(syscall.SIGCONT) })
 	url := frozen.Says(`(http://127\.0\.0\.1:\d+)`)[1]
@@ -126,7 +127,7 @@ func faults(t *testing.T) []planted {
 			name:  "an engine is stopped, beside a good one",
 			setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Fakes: []string{url}, Model: "policy: round_robin", Upstream: "probe: { interval: 500ms, timeout: 500ms }"},
 			plant: func(l *live, _ *rig.Program) {
-				for range 2 { // one for each engine
+				for range 2 { // one call for each engine
 					l.OpenStream("/v1/chat/completions", l.Chat(long)).Next()
 				}
 				frozen.Signal(syscall.SIGSTOP)
@@ -148,8 +149,8 @@ func faults(t *testing.T) []planted {
 	}
 }
 
-// send sends calls one after the other until the test ends. A call with an endless stream is one
-// alone.
+// send sends calls one after another until the test ends. If the stream is endless, send sends only
+// one call.
 func (l *live) send(members string) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -169,9 +170,9 @@ func (l *live) send(members string) {
 	}()
 }
 
-// TestPlantedFaultsAreSaid checks for each fault that the page's first sentence and the log name
-// who is sick, why, how bad it is and what to do. The link beside an alarm leads to its text, and a
-// mended fault leaves the sentence.
+// TestPlantedFaultsAreSaid checks, for each fault, that the page's first sentence and the log name
+// the component, the cause, the severity and the remedy. The link next to an alert must lead to the
+// alert's text. Once the fault is repaired, the sentence must disappear.
 func TestPlantedFaultsAreSaid(t *testing.T) {
 	fastset.LeaveOut(t, "planted faults on the status page in a browser")
 	for _, c := range faults(t) {

@@ -84,7 +84,7 @@ func turn(conversation, turn int, more string) string {
 	return b.String() + "]" + more + "}"
 }
 
-// TestArms checks that a share of the conversations goes to an arm, each with all of its turns, at
+// TestArms checks that a share of the conversations goes to an arm, each with all its turns, at
 // every edge and with every policy.
 func TestArms(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// split returns a conversation that belongs to the arm and a conversation that does not.
+// split returns a conversation that is assigned to the arm and a conversation that is not.
 func split(p *rig.Local) (own, other int) {
 	own, other = -1, -1
 	for n := 0; own < 0 || other < 0; n++ {
@@ -143,8 +143,9 @@ func split(p *rig.Local) (own, other int) {
 
 const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestArmIsFull checks that calls of a full arm go to the other deployments and can still be
-// distinguished. Calls of the other deployments must receive a 429, even if the arm has free slots.
+// TestArmIsFull checks that calls assigned to a full arm go to the other deployments and can still
+// be distinguished. Calls assigned to the other deployments must receive a 429 if those are full,
+// even if the arm has free slots.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "")[0]
@@ -234,7 +235,7 @@ func TestArmQueues(t *testing.T) {
 	}
 }
 
-// keepAsking runs clients until stop is called, each with a different conversation. No call may
+// keepAsking runs clients, each with a different conversation, until stop is called. No call may
 // fail.
 func keepAsking(p *rig.Local, clients int) (stop func()) {
 	var all sync.WaitGroup
@@ -277,8 +278,8 @@ func TestArmFalls(t *testing.T) {
 	stop()
 }
 
-// TestSharesReload changes the share of an arm with a reload and then removes the arm. It checks
-// that no call is lost.
+// TestSharesReload changes an arm's share with a reload, and then removes the arm. It checks that
+// no call is lost.
 func TestSharesReload(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
@@ -299,8 +300,8 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms checks that a count_tokens request does not go to an engine of a different
-// arm than the conversation.
+// TestCountsAreOfArms checks that a count_tokens request goes to an engine of the conversation's
+// arm.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()
 	s := armsSetup("0%", "")

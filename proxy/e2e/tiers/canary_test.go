@@ -74,8 +74,8 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	return c, code, nil
 }
 
-// TestCanary checks that an arm with later first tokens is judged worse, and that a few calls are
-// not sufficient for a verdict.
+// TestCanary checks that an arm with a longer time to first token is judged worse, and that a few
+// calls are not enough for a verdict.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)

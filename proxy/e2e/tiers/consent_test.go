@@ -83,13 +83,13 @@ var prompts = map[string]string{
 
 // TestConsent checks that no call of a key without consent reaches an external engine, whatever
 // happens to the in-house engines. A key with consent must receive answers from the external
-// engine. A client without consent must receive the error of the in-house engines.
+// engine. A key without consent must receive the in-house engines' error.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model string
 		house func(*testing.T, *rig.Local) // what happens to the in-house engines
-		want  map[string]int               // the expected status, by path; 0: the default
+		want  map[string]int               // the expected status, by path; if 0, the default
 	}{
 		"full": {"", func(t *testing.T, p *rig.Local) {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +130,7 @@ func TestConsent(t *testing.T) {
 						}
 					}
 					r := p.Post(path, fmt.Sprintf(body, more))
-					if want != 502 || r.Status != 503 { // the breaker has opened
+					if want != 502 || r.Status != 503 { // a 503 means that the breaker has opened
 						r.WantStatus(want)
 					}
 				}
@@ -149,7 +149,7 @@ func TestConsent(t *testing.T) {
 }
 
 // TestConsent_Catalog checks that a key sees the models that may answer its calls, and that the
-// list for requests without a key has all models.
+// list for requests without a key contains all models.
 func TestConsent_Catalog(t *testing.T) {
 	t.Parallel()
 	p, _ := confined(t, "")
@@ -176,7 +176,8 @@ func TestConsent_Catalog(t *testing.T) {
 	}
 }
 
-// TestConsentOfMoves checks that calls that move to another engine also stay in-house.
+// TestConsentOfMoves checks that calls of a key without consent stay in-house, even if they move to
+// another engine.
 func TestConsentOfMoves(t *testing.T) {
 	t.Parallel()
 	t.Run("drained", func(t *testing.T) {

@@ -65,8 +65,8 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHosted_Speech checks that speed in a speech request is passed on, because it is a number and
-// not a tier.
+// TestHosted_Speech checks that speed in a speech request is passed on, because it is a number
+// rather than a tier.
 func TestHosted_Speech(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `keys:
@@ -80,8 +80,8 @@ models:
 	p.Post("/v1/audio/speech", `{"model":"voice","input":"Hi","provider":"x"}`).WantStatus(400)
 }
 
-// TestHosted_Responses checks that a request for a more expensive tier is not an error, because
-// agents send it to every model, and that the tier is not passed on.
+// TestHosted_Responses checks that a more expensive tier in a request is ignored and not passed on.
+// It must not cause an error, because agents request it for every model.
 func TestHosted_Responses(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})

@@ -21,7 +21,7 @@ const (
 	held     = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 )
 
-// hosted makes a simulated engine look like a hosted API, with TLS, a path prefix and a key.
+// hosted makes a simulated engine look like a hosted API that uses TLS, a path prefix and a key.
 func hosted(t *testing.T, e *sim.Engine) string {
 	t.Helper()
 	to, err := url.Parse(e.URL())
@@ -40,7 +40,8 @@ func hosted(t *testing.T, e *sim.Engine) string {
 	return s.URL + "/openai"
 }
 
-// pair is an edge with an in-house engine with two slots and a hosted engine for overflow.
+// pair is an edge with two engines: an in-house engine with two slots, and a hosted engine for
+// overflow.
 type pair struct {
 	*rig.Local
 	house, cloud *sim.Engine
@@ -96,7 +97,7 @@ func (p *pair) active() (n int) {
 }
 
 // TestOverflow checks that the hosted API answers a call that finds the in-house engine full, and
-// is reported as the upstream. When the in-house engine has a free slot, it must answer the next
+// is reported as the upstream. Once the in-house engine has a free slot, it must answer the next
 // call.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
@@ -157,7 +158,7 @@ func TestOverflowWaits(t *testing.T) {
 	for _, c := range p.Told() {
 		if c.Tier == 1 {
 			overflowed++
-			if c.QueueMS < 400 { // the timer starts slightly earlier
+			if c.QueueMS < 400 { // the timer starts slightly before the measurement
 				t.Errorf("a call overflowed after %v ms", c.QueueMS)
 			}
 		}
@@ -205,7 +206,7 @@ func TestSpareTier(t *testing.T) {
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
 	}
-	// That tier receives the waiting call when the in-house engine fails.
+	// The spare tier must receive the waiting call when the in-house engine fails.
 	p.house.Unlisten()
 	p.house.Drop(1, true)
 	waits.Wait()
@@ -250,7 +251,7 @@ func TestHouseFalls(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
 	overflowed, done := p.cloud.Stats().Requests, p.house.Stats().Completed
 	rig.WaitFor(t, rig.Patience, "only the house works", func() bool {
-		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be a trial of the breaker
+		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be the breaker's trial
 			overflowed, done = n, p.house.Stats().Completed
 		}
 		return p.house.Stats().Completed >= done+20
@@ -259,8 +260,8 @@ func TestHouseFalls(t *testing.T) {
 	clients.Wait()
 }
 
-// TestBusyIsNotDown checks that, with `when: down`, the client receives the refusal of a busy
-// engine, and no call goes to the next tier.
+// TestBusyIsNotDown checks that, if a tier has `when: down`, the client receives a busy engine's
+// refusal, and no call goes to this tier.
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")

@@ -11,7 +11,7 @@ import (
 
 // TestRetirement checks that every answer of a retiring model, the catalog and the pages show its
 // dates. The model must still be served after these dates. If another model answers instead, the
-// answer must have only the dates of the requested model.
+// answer must contain only the requested model's dates.
 func TestRetirement(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -40,7 +40,7 @@ models:
 			return p.Post(path, strings.Replace(fmt.Sprintf(body, more), `"model":"sim"`, `"model":"`+model+`"`, 1))
 		}
 		for model, want := range map[string]string{"sim": "", "old": old, "old-2": old, "leaves": leaves, "away": away, "stays": "", "nothing": ""} {
-			if strings.HasSuffix(path, "count_tokens") && (model == "leaves" || model == "stays" || model == "away") { // counted by the edge
+			if strings.HasSuffix(path, "count_tokens") && (model == "leaves" || model == "stays" || model == "away") { // the edge itself counts these tokens
 				continue
 			}
 			for _, more := range []string{"", `,"stream":true`} {

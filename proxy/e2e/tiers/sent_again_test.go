@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// failingConfig has a first engine that fails calls although its probes succeed.
+// failingConfig contains a first engine that fails calls even though its probes succeed.
 const failingConfig = `timeouts: { linger: 0s }
 retry: { budget: 0% }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -17,9 +17,9 @@ upstreams:
   - { name: b, url: "{{up-1}}", engine: sim, QUIET }
 `
 
-// TestFailingEngine checks that a later tier or a fallback model answers calls on which an engine
-// fails. This is not a retry and must not need the retry budget. An invalid request must not go to
-// another engine.
+// TestFailingEngine checks that, if an engine fails on a call, a later tier or a fallback model
+// answers the call. This is not a retry, so it must not need the retry budget. An invalid request
+// must not go to another engine.
 func TestFailingEngine(t *testing.T) {
 	t.Parallel()
 	for name, models := range map[string]string{
@@ -48,8 +48,8 @@ func TestFailingEngine(t *testing.T) {
 	}
 }
 
-// TestFallbackHasOwnLimits checks that the fallback model's rules, and not the requested model's,
-// apply to a request that the fallback answers.
+// TestFallbackHasOwnLimits checks that the fallback model's rules, rather than the requested
+// model's, apply to a request that the fallback answers.
 func TestFallbackHasOwnLimits(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}, {Record: true}}, Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + `

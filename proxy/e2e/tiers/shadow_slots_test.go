@@ -49,7 +49,7 @@ models:
 func TestShadowWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
-	s.Config = "limits: { body_memory: 1%, request_body: 9MiB }\n" + s.Config // 10 MiB
+	s.Config = "limits: { body_memory: 1%, request_body: 9MiB }\n" + s.Config // the body memory is 10 MiB
 	p := rig.Start(t, s)
 	p.Post(chatPath, turn(0, 0, `,"user":"`+strings.Repeat("x", 6<<20)+`"`)).WantStatus(200)
 	waitCopies(t, p, "no_memory", 1)
@@ -60,7 +60,7 @@ func TestShadowWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestShadowIsFree checks that copies do not count towards the token budget and the usage of a key.
+// TestShadowIsFree checks that copies do not count towards a key's token budget and usage.
 func TestShadowIsFree(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -90,8 +90,8 @@ func TestShadowIsFree(t *testing.T) {
 	}
 }
 
-// TestShadowPrefixAffinity checks that the copies of a conversation's turns go to the engine of the
-// other model that has the conversation's prefix in its cache.
+// TestShadowPrefixAffinity checks that copies of a conversation's turns go to the other model's
+// engine that has cached the conversation's prefix.
 func TestShadowPrefixAffinity(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -139,8 +139,8 @@ models:
 	}
 }
 
-// TestShadowIsReloadedAway checks that a copy whose model a reload removes continues until the
-// client disconnects, and that later calls are not copied.
+// TestShadowIsReloadedAway checks that, if a reload removes the copy's model, a running copy
+// continues until the client disconnects, and later calls are not copied.
 func TestShadowIsReloadedAway(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -165,8 +165,8 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 }
 
-// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, whether or not the
-// model has tiers.
+// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, for models with and
+// without tiers.
 func TestShadowWakesNoEngine(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {

@@ -31,12 +31,12 @@ models:
 	}
 }
 
-// copies returns how many copies of calls for "sim" ended in the given way.
+// copies returns how many copies of calls for "sim" ended with the given result.
 func copies(p *rig.Local, end string) float64 {
 	return p.Metric("penstock_shadow_calls_total", `model="sim"`, `result="`+end+`"`)
 }
 
-// waitCopies waits until n copies have ended in the given way.
+// waitCopies waits until n copies have ended with the given result.
 func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
@@ -53,7 +53,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 }
 
 // TestShadow checks that, in every dialect, the second engine receives the same request as the
-// model's engine and its answer is counted, and that neither the client nor the key is affected.
+// model's engine, and that the second engine's answer is counted. Neither the client nor the key
+// may be affected.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -89,7 +90,7 @@ func TestShadow(t *testing.T) {
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
-	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies use at most half of the slots
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies use less than half of the slots
 	s.Config = strings.Replace(s.Config, "concurrency: 8", "concurrency: 64", 1)
 	s.Engines[1].Slots = 128
 	s.Engines[0].Latency, s.Engines[1].Latency = 100*time.Millisecond, 900*time.Millisecond
@@ -102,7 +103,7 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// TestShadowShare checks that either all turns of a conversation are copied or none.
+// TestShadowShare checks that either all turns of a conversation are copied, or none of them.
 func TestShadowShare(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("40%", "")
@@ -132,8 +133,8 @@ func TestShadowShare(t *testing.T) {
 	}
 }
 
-// TestShadowEndsWithItsClient checks that a copy ends when the client disconnects, even if only the
-// client has not yet received the whole answer. After a complete answer, the copy must continue.
+// TestShadowEndsWithItsClient checks that a copy ends if the client disconnects before it has
+// received the whole answer.
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -252,7 +253,7 @@ func TestShadowFails(t *testing.T) {
 	}
 }
 
-// TestShadowUnfit checks that a call that the other model would refuse is not copied.
+// TestShadowUnfit checks that a call that the other model would reject is not copied.
 func TestShadowUnfit(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ", supported_features: [streaming]"))
@@ -316,8 +317,8 @@ models:
 	}
 }
 
-// TestShadow_Changed checks that an engine that refuses adjacent turns with the same role receives
-// the copy again with the turns joined, and that it receives later copies in this form.
+// TestShadow_Changed checks that an engine that rejects adjacent turns with the same role receives
+// the copy again with the turns joined. The engine must receive later copies in this form.
 func TestShadow_Changed(t *testing.T) {
 	t.Parallel()
 	setup := shadowSetup("100%", "")

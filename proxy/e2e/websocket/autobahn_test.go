@@ -9,9 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These are the cases in sections 2 to 7 of Autobahn's fuzzing client for a server without
-// compression. They are rewritten, because the suite cannot be installed here. Where the suite
-// expects an echo, these cases expect an answer.
+// These are the cases of Autobahn's fuzzing client for a server without compression, sections 2 to
+// 7. The cases are rewritten, because the suite cannot be installed on the test machines. Where the
+// suite expects an echo, these cases expect an answer.
 
 // answered means that the connection stays open.
 const answered = 0
@@ -67,7 +67,8 @@ func autobahn() map[string]autobahnCase {
 		"7.5.4 likewise, behind a text":    {frame(fin|opText, probe) + frame(fin|opClose, control(4000, "\xff")), 1007, "text"},
 		"7.5.5 a close in other letters":   {frame(fin|opClose, control(1000, "до свидания, 再见")), 1000, ""},
 
-		// These are not in the suite. RFC 6455, 5.1, 5.2 and 5.5, requires 1002 for each.
+		// These cases are not in the suite. RFC 6455 (5.1, 5.2 and 5.5) requires 1002 for each of
+		// them.
 		"8.1 a ping without a mask":           {rig.Frame(fin|opPing, "p", false), 1002, ""},
 		"8.2 a close without a mask":          {rig.Frame(fin|opClose, control(1000, ""), false), 1002, ""},
 		"8.3 a text without a mask":           {rig.Frame(fin|opText, probe, false), 1002, ""},
@@ -77,11 +78,11 @@ func autobahn() map[string]autobahnCase {
 		"8.7 a pong of 126":                   {frame(fin|opPong, strings.Repeat("*", 126)), 1002, ""},
 		"8.8 a length whose first bit is set": {string([]byte{fin | opPing, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}), 1002, ""},
 	}
-	for _, bits := range []byte{0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70} { // section 3
+	for _, bits := range []byte{0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70} { // section 3: reserved bits
 		cases[fmt.Sprintf("3 reserved bits %#x", bits)] = autobahnCase{frame(fin|bits|opText, probe), 1002, ""}
 		cases[fmt.Sprintf("3 reserved bits %#x of a ping", bits)] = autobahnCase{frame(fin|bits|opPing, ""), 1002, ""}
 	}
-	for _, kind := range []byte{3, 4, 5, 6, 7, 11, 12, 13, 14, 15} { // section 4
+	for _, kind := range []byte{3, 4, 5, 6, 7, 11, 12, 13, 14, 15} { // section 4: reserved opcodes
 		cases[fmt.Sprintf("4 kind %d", kind)] = autobahnCase{frame(fin|kind, "x"), 1002, ""}
 	}
 	for i, text := range []string{ // section 6: sequences that are not UTF-8
@@ -92,17 +93,17 @@ func autobahn() map[string]autobahnCase {
 		cases[fmt.Sprintf("6 not UTF-8 %d", i)] = autobahnCase{frame(fin|opText, bad), 1007, ""}
 		cases[fmt.Sprintf("6 not UTF-8 %d, one byte a frame", i)] = autobahnCase{bytewise(bad), 1007, ""}
 	}
-	for _, code := range []int{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999} { // 7.7
+	for _, code := range []int{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999} { // 7.7: valid close codes
 		cases[fmt.Sprintf("7.7 a close by %d", code)] = autobahnCase{frame(fin|opClose, control(code, "")), code, ""}
 	}
-	for _, code := range []int{0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535} { // 7.9, 7.13
+	for _, code := range []int{0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535} { // 7.9 and 7.13: invalid close codes
 		cases[fmt.Sprintf("7.9 a close by %d", code)] = autobahnCase{frame(fin|opClose, control(code, "")), 1002, ""}
 	}
 	return cases
 }
 
-// autobahnCase has the frames that the client sends, the close code that follows, and the frames
-// that the client receives before the close.
+// autobahnCase contains the frames that the client sends, the expected close code, and the frames
+// that the client must receive before the close.
 type autobahnCase struct {
 	sent  string
 	code  int

@@ -9,8 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCancelInATurn checks that a cancel message is refused, because the protocol has no such
-// message, and that the turn continues to its end. Only closing the connection stops the engine.
+// TestCancelInATurn checks that a cancel message is rejected, because the protocol has no such
+// message, and that the turn continues to its end. Only closing the connection must stop the
+// engine.
 func TestCancelInATurn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

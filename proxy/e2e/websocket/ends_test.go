@@ -12,7 +12,7 @@ import (
 )
 
 // TestClientLeaves checks that the engine and waiting calls stop when the client closes the
-// connection, whether or not it sends a close frame.
+// connection, with or without a close frame.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -55,8 +55,7 @@ func TestDrain(t *testing.T) {
 	rig.Receive(t, 2*rig.Patience, "the edge ends", ended)
 }
 
-// TestReload checks that connections survive a reload, and that they end when a reload disables
-// WebSocket.
+// TestReload checks that connections survive a reload, unless the reload disables WebSocket.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -73,8 +72,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestRevoked checks that the connection of a removed key ends, and that, with on_revoke: abort,
-// its call also ends.
+// TestRevoked checks that a removed key's connection ends and, if on_revoke is abort, its call also
+// ends.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	_, hash, err := auth.NewKey()
@@ -89,7 +88,7 @@ func TestRevoked(t *testing.T) {
 		p := rig.Start(t, rig.Setup{Top: top})
 		idle, busy := dial(t, p), dial(t, p)
 		tokens := 20
-		if abort { // the call must still run when the key is revoked
+		if abort { // the call must still be running when the key is revoked
 			tokens = 1000
 		}
 		busy.create(fmt.Sprintf(`"tokens":%d,"delay_ms":100`, tokens), "")

@@ -74,7 +74,7 @@ func (c *raw) next() (op byte, payload string) {
 	return op, payload
 }
 
-// until reads frames until the payload of one contains text.
+// until reads frames until a payload contains text.
 func (c *raw) until(text string) {
 	c.t.Helper()
 	for {
@@ -223,7 +223,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// TestAnnounced checks that a message that announces a length above the limit is refused before it
+// TestAnnounced checks that a message that announces a length above the limit is rejected before it
 // is received, whichever frame announces the length.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
@@ -246,8 +246,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestEmptyFragments checks that the number of empty fragments in a message is limited, because a
-// client could otherwise keep the edge busy forever.
+// TestEmptyFragments checks that the number of empty fragments in a message is limited. Otherwise,
+// a client could keep the edge busy forever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -256,20 +256,20 @@ func TestEmptyFragments(t *testing.T) {
 		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
 		c.until(`"type":"response.completed"`)
 	}
-	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // until the edge closes
+	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // until the edge closes the connection
 	c.closed(1008)
 }
 
-// TestMessageMemory checks that a message for which there is no memory receives an error and the
-// connection continues, and that a message that is too large receives a different error.
+// TestMessageMemory checks that, if there is no memory for a message, the client receives an error
+// and the connection continues. A message that is too large must receive a different error.
 func TestMessageMemory(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
+	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // the body memory is 10 MiB
 	c := dialRaw(t, p)
 	for range 3 {
 		_ = c.Send(frame(fin|opText, large(8<<20)))
 		c.until(`{"type":"error","status":503,"headers":{"Retry-After":"`)
-		if n := p.Metric("penstock_body_memory_bytes"); n > 1<<20 { // at most the memory of a conversation
+		if n := p.Metric("penstock_body_memory_bytes"); n > 1<<20 { // at most the memory for a conversation
 			t.Errorf("%v bytes are held", n)
 		}
 		_ = c.Send(frame(fin|opText, hello))
@@ -290,7 +290,7 @@ func TestSlowMessage(t *testing.T) {
 	c.closed(1008)
 }
 
-// TestHandshakes checks that an invalid handshake is refused as HTTP, and that the connection
+// TestHandshakes checks that an invalid handshake gets an HTTP error, and that the connection
 // continues.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
@@ -325,8 +325,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// TestHandshakeWithBody checks that an upgrade request with a body is refused, and that the bytes
-// after it are read neither as frames nor as a request.
+// TestHandshakeWithBody checks that an upgrade request with a body is rejected, and that the bytes
+// after the request are read neither as frames nor as another request.
 func TestHandshakeWithBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestHook checks that a hook decides about each call of a connection, and that the connection
+// TestHook checks that a hook decides about each call on a connection, and that the connection
 // continues after a refusal. The hook refuses one text and rewrites another.
 func TestHook(t *testing.T) {
 	t.Parallel()

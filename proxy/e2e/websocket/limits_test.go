@@ -31,7 +31,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimits_Numbers checks that a refusal names the configured limit of the edge or the key,
+// TestLimits_Numbers checks that a refusal names the limit configured for the edge or the key,
 // without the bytes that the edge adds to a message.
 func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ func TestLimits_Numbers(t *testing.T) {
 	}
 }
 
-// TestBudgetRefusal checks that the error for a used-up budget contains the headers that tell a
+// TestBudgetRefusal checks that the error for an exhausted budget contains the headers that tell a
 // client not to retry.
 func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestRefusedMessagesCount(t *testing.T) {
 }
 
 // TestMessagesWithoutACallCount checks that response.steer, and a response.processed that does not
-// follow a response, count as requests of the key.
+// follow a response, count as the key's requests.
 func TestMessagesWithoutACallCount(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
@@ -103,9 +103,9 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	}
 }
 
-// TestMemory checks that a connection's stored conversations count against the memory for bodies,
-// that the least recently used conversation is dropped first, and that the memory is freed at the
-// end.
+// TestMemory checks that a connection's stored conversations count against the memory for bodies.
+// The least recently used conversation must be dropped first, and the memory must be freed when the
+// connection ends.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 64KiB"})
@@ -159,8 +159,8 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound checks that as many calls as the queue's depth may wait, and that another call is
-// refused.
+// TestQueueBound checks that as many calls may wait as the queue is deep, and that any further call
+// is refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -173,10 +173,10 @@ func TestQueueBound(t *testing.T) {
 	c.refused(429, "websocket_queue_full")
 }
 
-// TestWaitingMessages checks that the edge decides whether a message may wait before it stores it.
-// The number of a key's waiting messages, over all connections, is limited to the number of its
-// concurrent calls. The total size of a connection's waiting messages is limited to the size of one
-// request.
+// TestWaitingMessages checks that the edge decides whether a message may wait before storing the
+// message. The number of a key's waiting messages, on all connections, must not exceed the number
+// of its concurrent calls. The total size of a connection's waiting messages must not exceed the
+// size limit for a single request.
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
@@ -197,7 +197,7 @@ func TestWaitingMessages(t *testing.T) {
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
-	again := dial(t, p) // the message no longer counts after the connection has ended
+	again := dial(t, p) // a message does not count once its connection has ended
 	again.create("", "")
 	again.create("", "")
 	again.completed()
@@ -220,7 +220,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, rig.Setup{Untidy: true, Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 1536KiB"}) // 10 MiB
+	p := start(t, rig.Setup{Untidy: true, Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 1536KiB"}) // the body memory is 10 MiB
 	var open []*peer
 	for i := range 3 {
 		open = append(open, dial(t, p))
@@ -233,7 +233,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 		message(open[i])
 		rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_body_memory_bytes") >= float64((i+1)*size) })
 	}
-	message(open[2]) // a growing message uses more than its length
+	message(open[2]) // a growing message uses more memory than its length
 	open[2].refused(503, "no_body_memory")
 	p.Key = other
 	by := dial(t, p)
@@ -241,7 +241,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 	by.completed()
 }
 
-// TestSlowReader checks that the engine is stopped for a client that does not read, and that the
+// TestSlowReader checks that the engine has to wait for a client that does not read, and that the
 // client is disconnected after the write timeout.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,8 @@ func TestSlowReader(t *testing.T) {
 }
 
 // TestConnectionsOfAKey checks that a key may have at most a quarter of limits.connections. Another
-// connection must be refused, in the same way as a request, until one of them has ended.
+// connection must be refused, in the same way as a request, until one of the key's connections has
+// ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanics checks that, after a panic at any point of a connection, the client receives 1011 or
+// TestPanics checks that, after a panic at any point in a connection, the client receives 1011 or
 // an event for the failed call, and that all resources are released. Other connections must
 // continue.
 func TestPanics(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPanics(t *testing.T) {
 			if point != "websocket.serve" {
 				c.create("", "")
 			}
-			if point != "attempt.end" && point != "relay.close" { // at these points the answer has been sent
+			if point != "attempt.end" && point != "relay.close" { // at these points, the answer has already been sent
 				c.closed(websocket.StatusInternalError)
 			}
 			rig.WaitFor(t, rig.Patience, "the panic", func() bool { return g.Panics(place) == 1 })

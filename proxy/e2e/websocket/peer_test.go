@@ -35,7 +35,7 @@ type peer struct {
 	ws *websocket.Conn
 }
 
-// event has the members of a message that tests read.
+// event contains the members of a message that tests read.
 type event struct {
 	Type     string `json:"type"`
 	Number   int    `json:"sequence_number"`

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetained checks that a client is told which of a connection's calls are copied, answered or
-// refused.
+// TestRetained checks that a client learns which of a connection's calls are copied, whether they
+// are answered or refused.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
@@ -28,7 +28,7 @@ func TestRetained(t *testing.T) {
 		Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }",
 	})
 	c := dial(t, p)
-	// told says whether the next call for a model tells the client that it is copied.
+	// told reports whether the response to the next call for a model says that the call is copied.
 	told := func(model string) bool {
 		t.Helper()
 		c.say(`{"type":"response.create","model":%q,"input":"Hello"}`, model)
@@ -47,9 +47,9 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// TestRetention sends a word in every place that a WebSocket client can write to, under every
-// fault. Afterwards the word is not in the log, the metrics, the page, an error or a file, and the
-// connection's memory is freed.
+// TestRetention sends a word wherever a WebSocket client can put text, under every fault. After
+// that, the word must not be in the log, the metrics, the page, an error or a file, and the
+// connection's memory must be freed.
 func TestRetention(t *testing.T) {
 	fastset.LeaveOut(t, "every fault of a connection")
 	const word = "ZQWEBSOCKETCANARYQZ"
@@ -88,7 +88,7 @@ func TestRetention(t *testing.T) {
 	page := p.Fetch("GET", p.Admin+"/status").Body
 	told.WriteString(page + p.MetricsText())
 	p.End()
-	// The client may receive the names that it gave to a lane and to an unknown model.
+	// The client may receive back the lane name and the unknown model name that it sent.
 	text := strings.NewReplacer(`"stream_id":"`+word+`"`, "", `The model \"`+word+`\" does not exist`, "").Replace(told.String())
 	for where, text := range map[string]string{"an error, the page or the metrics": text, "the log": p.Log.String()} {
 		if i := strings.Index(text, word); i >= 0 {

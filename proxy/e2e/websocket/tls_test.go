@@ -45,7 +45,7 @@ func TestCertificate(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
 }
 
-// TestTLS checks that a TLS connection behaves like a connection without TLS, although the HTTP
+// TestTLS checks that a TLS connection behaves like a connection without TLS, even though the HTTP
 // server keeps it. The cases are turns, a client that disconnects, an invalid frame, a message that
 // is too large, and a drain.
 func TestTLS(t *testing.T) {

@@ -35,7 +35,7 @@ func TestCalls(t *testing.T) {
 	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
 		t.Errorf("%v connections have been", n)
 	}
-	_ = c.ws.Close(websocket.StatusNormalClosure, "") // releases its conversation
+	_ = c.ws.Close(websocket.StatusNormalClosure, "") // releases the connection's conversation
 	p.Rest()
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
@@ -101,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept checks that a lane can continue only its last response. If a response failed, or
-// another response followed it, it must no longer be stored.
+// TestWhatIsKept checks that a lane can continue only its last response. A response that failed, or
+// was followed by another response, must not be stored.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -118,7 +118,7 @@ func TestWhatIsKept(t *testing.T) {
 	if e := c.refused(400, "previous_response_not_found"); e.Error.Param != "previous_response_id" || strings.Contains(e.text, one.Response.ID) {
 		t.Errorf("refusal = %s, want previous_response_id without the id", e.text)
 	}
-	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // has no input, as after a warm-up
+	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // the message has no input, as after a warm-up
 	three, _ := c.completed()
 	if got := roles(chat(t, p.Engines[0])); got != "user assistant user assistant" {
 		t.Errorf("the third turn: %s", got)
@@ -189,7 +189,7 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer checks that an answer that is written in pieces is still one message.
+// TestLargeAnswer checks that an answer written in pieces is still a single message.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
@@ -376,7 +376,7 @@ func TestOfficialClient(t *testing.T) {
 }
 
 // TestSilence checks that, in each turn, a waiting client receives the same events as a client that
-// waits for a stream.
+// waits for an HTTP stream.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})
