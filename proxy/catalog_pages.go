@@ -18,10 +18,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Catalog requests and health checks are not calls: they need no lease and have no access log line.
+// Catalog requests and health checks are not calls: they require no lease and have no access log
+// line.
 
 // models handles GET /v1/models. It requires a key only if the configuration does. If the request
-// has a valid key, the list contains only the key's models. A wrong key is refused.
+// has a valid key, the list contains only the key's models. A wrong key is rejected.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -48,8 +49,7 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// scopeOf returns the catalog scope of a key, and the id of the key that is the template for its
-// rights.
+// scopeOf returns a key's catalog scope, and the id of the key that defines its rights.
 func scopeOf(key *auth.Key) (scope, template string) {
 	if key == nil {
 		return catalog.Public, ""
@@ -107,7 +107,7 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks the credential of a request, if there is one or the configuration requires
+// optionalKey checks a request's credential, if the request has one or the configuration requires
 // one. If ok is false, optionalKey has already responded.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
@@ -137,8 +137,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	// Even the public list needs Vary: a cache must not serve it to a key that has a different
-	// list, or to a client that uses another dialect.
+	// Even the public list needs Vary, because a cache must not serve it to a key that has a
+	// different list, or to a client that uses another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -160,9 +160,8 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 	ctx.Response.SetBodyRaw(body)
 }
 
-// hasCurrent reports whether If-None-Match contains the tag. The header is a star or a list of
-// strong and weak tags, and the comparison is weak (RFC 9110, 13.1.2). The edge's tags contain no
-// comma.
+// hasCurrent reports whether If-None-Match contains the tag. The header is * or a list of strong
+// and weak tags, and the comparison is weak (RFC 9110, 13.1.2). The edge's tags contain no comma.
 func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	etag = strings.TrimPrefix(etag, "W/")
 	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {
@@ -174,7 +173,7 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	return false
 }
 
-// health handles GET /health. The response says only that the edge is alive.
+// health handles GET /health. The response only says that the edge is alive.
 func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")

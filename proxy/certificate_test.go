@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestWarnOfCertificate checks that the edge serves even certificates that clients refuse, and
+// TestWarnOfCertificate checks that the edge serves even certificates that clients reject, and
 // warns the operator.
 func TestWarnOfCertificate(t *testing.T) {
 	for _, c := range []struct {
@@ -39,8 +39,8 @@ func TestWarnOfCertificate(t *testing.T) {
 	}
 }
 
-// TestReloadWarnsOfFiles checks that a reload, and a dry run with the text of another file, return
-// the same warnings about named files as `penstock check`.
+// TestReloadWarnsOfFiles checks that a reload, and a dry run with another file's text, return the
+// same warnings about named files as `penstock check`.
 func TestReloadWarnsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	selfsigned.Write(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))

@@ -131,8 +131,8 @@ func shareCertificates(e *Edge) {
 	}), e.guard))
 }
 
-// certificateState returns the state of the edge's certificates for operators, or nil if it does
-// not use TLS.
+// certificateState returns the state of the edge's certificates for operators, or nil if the edge
+// does not use TLS.
 func certificateState(o *Options) *status.Certificate {
 	if o.ACME == nil {
 		return status.CertificateOf(o.Certificate.Valid())

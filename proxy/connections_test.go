@@ -11,7 +11,7 @@ import (
 )
 
 // TestConnectionsToldOnce checks that a connection limit that exceeds the descriptor limit is
-// logged when it changes, and not at every reload.
+// logged only when it changes, rather than at every reload.
 func TestConnectionsToldOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	log, c := zap.New(core), config.Defaults()

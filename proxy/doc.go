@@ -3,11 +3,10 @@
 //
 // # The path of a request
 //
-// Package listen accepts a connection and watches its framing. publicAPI refuses a head that two
-// parsers could read differently. If it can refuse a request whatever the body is, it does so
+// Package listen accepts a connection and watches its framing. publicAPI rejects a head that two
+// parsers could read differently. If it can reject a request regardless of the body, it does so
 // before the body is sent (precheck.go). It passes all other requests to their routes. Package call
-// handles the calls of generation endpoints (package endpoint), from the check of the key to the
-// last byte.
+// handles calls to generation endpoints (package endpoint), from the key check to the last byte.
 //
 //	call       one request: gate, loop, relay
 //	  attempt    one attempt of a call: a lease, an exchange, the reading of the reply
@@ -29,7 +28,7 @@
 //
 // A component receives its dependencies as options and functions, never the Edge.
 //
-// A drain closes the port first. It closes a connection when the client has received the response,
+// A drain closes the port first. It closes a connection once the client has received the response,
 // or if no request is in flight (package listen). fasthttp's own shutdown comes last, because it
 // closes keep-alive connections without checking them.
 package proxy

@@ -14,12 +14,12 @@ import (
 //   - /-/ready responds with 503, and responses ask clients to close their connections.
 //   - The listener continues to accept for timeouts.linger, so that load balancers notice the
 //     drain. If no load balancer routes to the edge (Options.Direct), this step ends when no call
-//     runs.
+//     is running.
 //   - The listener stops accepting, idle connections close, and running calls have timeouts.drain
 //     to finish.
-//   - Calls that still run end with an error and have errorFlushTime to send it.
+//   - Calls that are still running end with an error, and have errorFlushTime to send it.
 //   - The remaining connections are closed. Their clients have sent only part of a head, do not
-//     send their body, or do not read.
+//     send the body, or do not read the response.
 //
 // Options.Hurry ends every wait except hurriedFlushTime.
 func (e *Edge) drain() {
@@ -27,8 +27,8 @@ func (e *Edge) drain() {
 	e.log.Info("draining", zap.Int64("calls", end.calls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
-		// The next process listens on the same port. A monitor must reach only that process, not
-		// this one, which is no longer ready.
+		// The next process listens on the same port. A monitor must reach only that process,
+		// because this one is no longer ready.
 		e.admin.LeavePort()
 		_ = e.shutAdmin() // if this fails, the listener ends with the process
 	}
@@ -73,7 +73,7 @@ func (e *Edge) close() error {
 	}
 	e.services.Hooks.Close()
 	e.copies.Close()
-	_ = e.services.Tracer.Close(limit) // an edge that loses spans has no error to report
+	_ = e.services.Tracer.Close(limit) // losing spans is not an error
 	return err
 }
 

@@ -41,7 +41,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Edge is the complete proxy: both listeners, and all components between them and the engines.
+// Edge is the complete proxy: both listeners, and all components between the listeners and the
+// engines.
 type Edge struct {
 	opts     Options
 	log      *zap.Logger
@@ -61,13 +62,13 @@ type Edge struct {
 	ending   *ending
 	fleet    *fleet.Fleet // nil if the edge does not share state with other edges
 	signer   *sign.Signer // signs messages to other edges; nil if they are unsigned
-	// board shares the work of this edge with the other edges of a fleet. It is nil if the edge
-	// does not share state.
+	// board shows this edge's work to the other edges of a fleet. It is nil if the edge does not
+	// share state.
 	board  *board.Board
 	ledger *ledger.Ledger // nil if no ledger is configured
 	keys   *limit.Keys
 	shared *keystore.Keys // nil if the store contains no keys
-	made   *runkeys.File  // nil unless a file contains keys created at run time
+	made   *runkeys.File  // nil if no file for keys created at run time is configured
 
 	fleetUsage *fleet.Rows // nil if the edge does not share state
 
@@ -78,7 +79,7 @@ type Edge struct {
 // retiredKeys is the maximum number of removed keys whose limit state is retained.
 const retiredKeys = 1024
 
-// New creates an edge that serves o.Config. New starts to probe the upstreams. The edge does not
+// New creates an edge that serves o.Config, and starts probing the upstreams. The edge does not
 // accept connections before Serve.
 func New(o Options) (*Edge, error) {
 	c := o.Config
@@ -268,8 +269,10 @@ func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 // LastReload returns the result of the last reload, or nil.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
-// Serve accepts connections until ctx ends, and then drains. It returns nil after an orderly
-// shutdown.
+// Serve accepts connections until ctx ends, and then drains. During the drain, the edge is not
+// ready, still accepts connections for timeouts.linger, and lets running calls finish within the
+// drain time. After that time, Serve ends the remaining calls with an error. It returns nil after
+// an orderly shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -339,16 +342,15 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	}
 }
 
-// evictAfter is how long a connection must have been idle before it may be closed to make room. If
-// this time were shorter, a busy client could send its next request just as the connection is
-// closed.
+// evictAfter is how long a connection must have been idle before it may be closed to make room for
+// another one. If this time were shorter, a busy client could send its next request just as the
+// connection is closed.
 const evictAfter = time.Second
 
 type connectionBound struct{ configured, affordable int }
 
-// of returns the configured number of connections, or fewer if the descriptor limit does not allow
-// as many. If the result is lower and has changed, it is logged. of must not be called
-// concurrently.
+// of returns the configured number of connections, or a lower number if the descriptor limit
+// requires it. A lower number is logged when it changes. of must not be called concurrently.
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {

@@ -11,7 +11,7 @@ import (
 )
 
 // errorFlushTime is how long ended calls have to write their error, and their clients to read it.
-// hurriedFlushTime is sufficient to pass the errors to the kernel, which sends them even after the
+// hurriedFlushTime is enough time to pass the errors to the kernel, which sends them even after the
 // process has exited.
 const (
 	errorFlushTime   = 2 * time.Second

@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// elsewhere is a loopback listener that claims to be reachable from other machines.
+// elsewhere is a loopback listener whose address looks reachable from other machines.
 type elsewhere struct {
 	net.Listener
 	at net.Addr
@@ -36,8 +36,8 @@ func listener(t *testing.T, open bool) net.Listener {
 }
 
 // TestOpenPortsStayGuarded checks that a port that other machines can reach never serves the API
-// without keys or the admin pages without a token. The test starts the edge on ports that another
-// process opened, and reloads it.
+// without keys or the admin pages without a token. The test starts the edge on ports opened by
+// another process, and reloads it.
 func TestOpenPortsStayGuarded(t *testing.T) {
 	const (
 		rest    = "upstreams: [{ name: up, url: \"http://127.0.0.1:1\", engine: sim, probe: { interval: 1h } }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"

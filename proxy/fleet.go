@@ -53,8 +53,8 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	}), nil
 }
 
-// storeOptions returns the options for the store. If there are sentinels, it omits the server name
-// for TLS, so that each connection verifies the name that it dials.
+// storeOptions returns the options for the store. If sentinels are configured, it omits the server
+// name for TLS, so that each connection verifies the name that it dials.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -159,8 +159,8 @@ func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream)
 	}
 }
 
-// share maintains the edge's membership in its fleet until leave is called. leave gives the edge's
-// share of the limits back to the fleet.
+// share maintains the edge's membership in its fleet until leave is called. leave returns the
+// edge's share of the limits to the fleet.
 func (e *Edge) share() (leave func()) {
 	if e.fleet == nil {
 		return func() {}

@@ -21,14 +21,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// seen is a request as a server has read it.
+// seen is a request as read by a server.
 type seen struct{ method, target, body string }
 
-// witness records what a server has seen, by client address.
+// witness records the requests that a server has read, by client address.
 type witness struct {
 	mu sync.Mutex
 	of map[string][]seen
-	// cut contains the addresses whose last request had a body that could not be read.
+	// cut contains the addresses whose last request had an unreadable body.
 	cut map[string]bool
 }
 
@@ -85,12 +85,12 @@ var framingSeeds = []struct {
 	{1, "GET / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + framingSecond},
 	{2, "HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 
-	// Requests that are refused because of their heads. Their bodies contain requests.
+	// Requests that are rejected because of their heads. Their bodies contain requests.
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 33\r\n\r\n" + framingSecond + framingSecond},
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 9900\r\n\r\n" + strings.Repeat(framingSecond, 301)},
 	{0, framingHead + "Content-Encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n" + framingSecond + "\r\n0\r\n\r\n" + framingSecond},
 
-	// Heads that are refused.
+	// Heads that are rejected.
 	{0, "GET /#x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 	{0, "HEAD ftp://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 	{0, "GET * HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
@@ -112,7 +112,7 @@ var framingSeeds = []struct {
 	{0, "GET / HTTP/1.1\r\nHost: e\r\nX: a\rb\r\n\r\n" + framingSecond},
 	{1, framingSecond + "GET / HTTP/1.1\r\nHost: e\nX: y\r\n\r\n" + framingSecond},
 
-	// Lengths that are refused.
+	// Lengths that are rejected.
 	{0, framingHead + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}" + framingSecond},
 	{0, framingHead + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}" + framingSecond},
 	{0, framingHead + "Content-Length: 2, 2\r\n\r\n{}" + framingSecond},
@@ -127,7 +127,7 @@ var framingSeeds = []struct {
 	{0, framingHead + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + framingSecond},
 	{0, framingHead + "Content-Length: 200\r\n\r\n{}"},
 
-	// Chunks that are refused.
+	// Chunks that are rejected.
 	{0, framingChunked + "2\n{}\r\n0\r\n\r\n" + framingSecond},
 	{0, framingChunked + "2\r\n{}\n0\r\n\r\n" + framingSecond},
 	{0, framingChunked + "2\r\n{}0\r\n\r\n" + framingSecond},
@@ -163,7 +163,7 @@ func TestFramingSeeds(t *testing.T) {
 }
 
 // FuzzFraming sends the same bytes to the edge and to net/http. net/http must see every request
-// that the edge sees, with the same method, target and body. The edge may refuse more requests than
+// that the edge sees, with the same method, target and body. The edge may reject more requests than
 // net/http.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range framingSeeds {
@@ -181,11 +181,11 @@ func FuzzFraming(f *testing.F) {
 		from, _ := converse(t, edge, text)
 		mine, _ := ours.take(from)
 		if len(mine) == 0 {
-			return // the edge refused the request
+			return // the edge rejected the request
 		}
 		from, answers := converse(t, other, text)
 		reference, cut := theirs.take(from)
-		refused := answers > len(reference) // refused because of the head: the server did not read any further
+		refused := answers > len(reference) // rejected because of the head, so the server stopped reading
 		for len(mine) > 0 {
 			i := slices.Index(reference, mine[0])
 			if i < 0 {
@@ -204,8 +204,8 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// pickier reports whether net/http may refuse a request that the edge accepts: net/http parses the
-// target and refuses unknown expectations.
+// pickier reports whether net/http may reject a request that the edge accepts: net/http parses the
+// target and rejects unknown expectations.
 func pickier(s seen, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
@@ -220,7 +220,7 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 		t.Skip("no port is free: ", err)
 	}
 	defer c.Close()
-	_ = c.(*net.TCPConn).SetLinger(0) // leaves no port in TIME_WAIT
+	_ = c.(*net.TCPConn).SetLinger(0) // so that no port stays in TIME_WAIT
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	_, _ = c.Write(text) // the server may have closed the connection
 	_ = c.(*net.TCPConn).CloseWrite()

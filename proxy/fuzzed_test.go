@@ -12,7 +12,7 @@ import (
 )
 
 // fuzzedEdge returns an edge for fuzz targets with its public listener. The edge has one model, no
-// keys and no admin listener, and its engine does not exist. The caller starts serving.
+// keys and no admin listener, and its engine does not exist. The caller must start serving.
 func fuzzedEdge(f testing.TB) (*Edge, net.Listener) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -28,7 +28,7 @@ func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []statu
 	}
 }
 
-// copiesOf lists the hooks that have lost copies of calls in the last minute.
+// copiesOf lists the hooks for which copies of calls were lost in the last minute.
 func copiesOf(r *reload.Reloader, c *copies.Copies) func(now time.Time) []status.Copies {
 	return func(now time.Time) (all []status.Copies) {
 		for _, l := range c.Lost(now) {

@@ -56,9 +56,9 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, it uses
-// the same name as before a restart. While the edge still follows another process's ledger, it has
-// no name yet and reports only the usage that it counted itself.
+// sharedBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
+// name in the budget survives a restart. While the edge is still following another process's
+// ledger, it has no name yet and reports only the usage that it has counted itself.
 func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {

@@ -28,8 +28,8 @@ func keysAtRunTime(e *Edge) runkeys.Store {
 	return nil
 }
 
-// followMadeKeys follows the file until leave is called. Another edge may write the file
-// afterwards.
+// followMadeKeys follows the file until leave is called. After that, another edge may write the
+// file.
 func followMadeKeys(e *Edge) (leave func()) {
 	if e.made == nil {
 		return func() {}

@@ -28,8 +28,8 @@ type Options struct {
 	// Hurry shortens a running drain when it is closed. It may be nil.
 	Hurry <-chan struct{}
 	// Direct is called at the start of a drain. It reports whether clients reach the edge without a
-	// load balancer. If so, the wait of timeouts.linger ends as soon as no call runs. If Direct is
-	// nil, a load balancer may route to the edge.
+	// load balancer. If so, the wait of timeouts.linger ends once no call is running. If Direct is
+	// nil, the edge assumes that a load balancer may route to it.
 	Direct func() bool
 	// Certificate makes the public listener use TLS. It may be nil.
 	Certificate *listen.Certificate
@@ -39,20 +39,20 @@ type Options struct {
 	// authority. Both may be nil.
 	ACME       *acme.Manager
 	Challenges *acme.Server
-	LogDropped func() uint64 // number of lines lost by the log's sink; may be nil
-	// Lookup resolves the names of upstreams with `resolve`. If it is nil, the system's resolver is
-	// used.
+	LogDropped func() uint64 // returns how many lines the log's sink has lost; may be nil
+	// Lookup resolves the host names of upstreams that use `resolve`. If it is nil, the system's
+	// resolver is used.
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	// Load reads the configuration again for a reload. It returns the file, or nil and the
-	// problems. If it is nil, there is no file.
+	// problems. Load is nil if the configuration does not come from a file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is compared with the running configuration. If it is nil,
-	// there is no comparison.
+	// Parse reads a configuration to compare it with the running configuration. If Parse is nil,
+	// the edge cannot compare configurations.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 }
 
-// secure adds TLS to ln. The handshake runs on the connection's goroutine and counts against the
-// timeout for request headers.
+// secure adds TLS to ln. The handshake runs on the connection's goroutine, and its time counts
+// against the timeout for request headers.
 func (o *Options) secure(ln *listen.Listener) net.Listener {
 	if o.Certificate == nil {
 		return ln

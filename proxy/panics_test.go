@@ -110,7 +110,7 @@ func TestPanicOfReloads(t *testing.T) {
 	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
 }
 
-// TestPanicOfTheWatchdog checks that the watchdog messages continue after a panic.
+// TestPanicOfTheWatchdog checks that watchdog messages continue after a panic.
 func TestPanicOfTheWatchdog(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "200000")
 	t.Setenv("WATCHDOG_PID", "")
@@ -133,7 +133,7 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSignals checks that SIGQUIT still ends the process after a panic, and that the next
+// TestPanicOfSignals checks that, after a panic, SIGQUIT still ends the process and the next
 // termination signal is handled.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
@@ -169,7 +169,7 @@ func TestPanicOfSignals(t *testing.T) {
 }
 
 // TestPanicUnderTLS checks that a panic in a TLS stream ends only that stream. fasthttp writes
-// these streams..
+// these streams.
 func TestPanicUnderTLS(t *testing.T) {
 	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
 	if err := played.Start(); err != nil {

@@ -18,6 +18,7 @@ type ports struct {
 	challenges net.Listener // nil if tls.acme.http is not set
 }
 
+// openPorts opens the listeners that a service manager has not opened.
 func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) {
 	sockets, err := listen.InheritSockets()
 	if err != nil {
@@ -53,13 +54,13 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 func (p *ports) close() {
 	for _, ln := range []net.Listener{p.Public, p.Admin, p.challenges} {
 		if ln != nil {
-			_ = ln.Close() // a listener that was served is already closed
+			_ = ln.Close() // the server has already closed a listener that it served
 		}
 	}
 }
 
-// openError explains why the address of a setting could not be opened. For common reasons it adds
-// the remedy.
+// openError explains why the address of a setting could not be opened. For common reasons, it adds
+// a remedy.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
@@ -76,6 +77,7 @@ func openError(setting, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
+// schemeOf returns the scheme of a listener with certificate c, which may be nil.
 func schemeOf(c *listen.Certificate) string {
 	if c == nil {
 		return "http"

@@ -18,7 +18,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// If the edge can refuse a request whatever the body is, it must not wait for the body. fasthttp
+// If the edge can reject a request regardless of the body, it must not wait for the body. fasthttp
 // reads the first bytes of a body before it calls the handler. Two hooks therefore check the
 // request earlier: headReceived checks requests with an announced length, and expectContinue checks
 // requests that wait for "100 Continue".
@@ -26,9 +26,9 @@ import (
 // A body of at most precheckAbove bytes nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
-// headReceived checks a request with a body. If the request will be refused whatever the body is,
-// headReceived removes the length of the body. The handler then refuses the request without reading
-// the body, and the connection is closed after the response.
+// headReceived checks a request with a body. If the request will be rejected regardless of the
+// body, headReceived removes the body's length. The handler can therefore reject the request
+// without reading the body, and the connection is closed after the response.
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
@@ -39,7 +39,7 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.ForgetCutOff(h)
 		return conf
 	}
-	// This limits the wait for the first byte of the body. Afterwards package body applies its
+	// This limits the wait for the body's first byte. After that, package body applies its
 	// timeouts.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
@@ -48,8 +48,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	return conf
 }
 
-// precheck returns the error with which a request will be refused whatever the body is, or nil. n
-// is the announced length.
+// precheck returns the error with which a request will be rejected regardless of the body, or nil.
+// n is the announced body length.
 func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := httpserver.CheckHead(h); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 }
 
 // expectContinue handles "Expect: 100-continue" (RFC 9110, 10.1.1). It returns the status of the
-// response. If the request is refused, the response is complete.
+// response. If the request is rejected, expectContinue has already written the response.
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()

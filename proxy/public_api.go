@@ -22,7 +22,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// publicAPI serves clients. It refuses invalid HTTP, passes calls to their endpoints, and handles
+// publicAPI serves clients. It rejects invalid HTTP, passes calls to their endpoints, and handles
 // all other requests (routes.go).
 type publicAPI struct {
 	services   *call.Services
@@ -43,13 +43,13 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	// limits.
 	s.MaxRequestBodySize = 1
 	s.WriteBufferSize = writeBuffer
-	s.Concurrency = math.MaxInt32 // the listener has a limit, which reloads can change
+	s.Concurrency = math.MaxInt32 // the listener has its own limit, which reloads can change
 	s.ReduceMemoryUsage = true
 	s.LazyRequestTime = true // calls read the clock themselves
 	return s
 }
 
-// everyRequest refuses a head that two parsers could read differently, and limits the effect of a
+// everyRequest rejects a head that two parsers could read differently, and limits the effect of a
 // panic to one request.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
@@ -131,8 +131,8 @@ func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	return !h.IsPost() || endpoint.At(path) == nil
 }
 
-// withoutAuth wraps handlers that ignore credentials in headers. It refuses a credential in the
-// query string, so that the client notices that the credential may be in a proxy's log.
+// withoutAuth wraps handlers that ignore credentials in headers. It rejects a credential in the
+// query string, so that the client learns that the credential may be in a proxy's log.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -145,7 +145,7 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 }
 
 // headError responds to a request whose head could not be parsed, or that ended before the first
-// byte of the body. The connection is closed afterwards.
+// byte of the body. After the response, the connection is closed.
 func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")

@@ -18,8 +18,8 @@ import (
 )
 
 // TestPanicIsAnInternalError checks that a panic ends one request with a 500 in its dialect, and
-// that the value of the panic is not written anywhere. No client can cause a panic, so the test
-// adds an endpoint that panics.
+// that the panic's value is not written anywhere. No client can cause a panic, so the test adds an
+// endpoint that panics.
 func TestPanicIsAnInternalError(t *testing.T) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -34,7 +34,7 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	r.GET("/", p.withoutAuth(p.root))
 	r.HEAD("/", p.withoutAuth(p.headRoot))
 	return func(ctx *fasthttp.RequestCtx) {
-		if ctx.IsPost() { // to find a call's path in a short list takes a tenth of what the router takes
+		if ctx.IsPost() { // searching a short list takes a tenth of the router's time
 			path := ctx.URI().PathOriginal()
 			for i, ep := range endpoint.All {
 				if string(path) == ep.Path {
@@ -56,7 +56,7 @@ func (p *publicAPI) realtime(ctx *fasthttp.RequestCtx) {
 // allowedAnywhere lists the methods that at least one path of the edge accepts.
 const allowedAnywhere = "GET, HEAD, POST"
 
-// rejectConnect refuses CONNECT and TRACE. The router would respond with an Allow header for a
+// rejectConnect rejects CONNECT and TRACE. The router would respond with an Allow header for a
 // target that is not a path of the edge.
 func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
@@ -68,8 +68,8 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// notFound responds with 404. It names the endpoint that the client probably meant, and does not
-// repeat the client's text.
+// notFound responds with 404. The response names the endpoint that the client probably meant, and
+// does not repeat the client's text.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."

@@ -28,17 +28,20 @@ type RunOptions struct {
 	Warnings config.Problems
 	// If Config was not read from a file, Origin is the first line of the log.
 	Origin string
-	// Load reads the configuration again for a reload. If there is no file, it is nil.
+	// Load reads the configuration again for a reload. It is nil if the configuration does not come
+	// from a file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is not running, to report what it would change.
+	// Parse reads a configuration without applying it, to report what the configuration would
+	// change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// SharePort opens the ports with SO_REUSEPORT, so that a second process may listen on them.
 	SharePort bool
-	// NextPort and NextAdminPort let a listener use the next free port if its port is taken. They
-	// are used if the edge starts without a configuration.
+	// NextPort and NextAdminPort let a listener use the next free port if its port is in use. They
+	// are set if the edge starts without a configuration.
 	NextPort, NextAdminPort bool
-	// Ready is called once when both listeners accept connections, with their base addresses
-	// ("http://127.0.0.1:4000"). The admin address is empty if there is no admin listener.
+	// Ready is called once both listeners accept connections. Its arguments are their base
+	// addresses ("http://127.0.0.1:4000"). The admin address is empty if there is no admin
+	// listener.
 	Ready func(public, admin string)
 }
 
@@ -55,8 +58,8 @@ func onLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
-// Load reads a configuration, the files that it names, and the start of its ledger. If a problem is
-// more than a warning, the returned file is nil.
+// Load reads a configuration, the files that it names, and the start of its ledger. If any problem
+// is more than a warning, the returned file is nil.
 func Load(name string) (*config.File, config.Problems) {
 	return config.LoadValid(name, engine.Known(), checkFiles)
 }
@@ -73,8 +76,8 @@ func checkFiles(f *config.File) config.Problems {
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns a function that reads the file again for a reload. It does not check the files
-// that the configuration names. The components that use them do.
+// LoadAgain returns a function that reads the file again for a reload. The function does not check
+// the files that the configuration names, because the components that use these files check them.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) {
 		f, problems := config.LoadAgain(name, engine.Known())
@@ -114,11 +117,11 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 	}
 }
 
-// Run runs the serving process until a signal has stopped it and the edge has drained. If a second
-// signal ended calls before the edge had drained, the error is an *InterruptedError.
+// Run runs the serving process until a signal stops it and the edge has drained. If a second signal
+// ends calls before the edge has drained, the error is an *InterruptedError.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // the edge must not exit with the process that reads its log
+	signal.Ignore(syscall.SIGPIPE) // the edge must keep running if the process that reads its log exits
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)

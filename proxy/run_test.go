@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestOpenPorts checks that a port that is in use or invalid is reported once, with its setting and
+// TestOpenPorts checks that a port that is invalid or in use is reported once, with its setting and
 // a remedy.
 func TestOpenPorts(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,8 +39,8 @@ func TestOpenPorts(t *testing.T) {
 	}
 }
 
-// TestLoadOtherFileAsLedger checks that `check` and `serve` refuse the same files as a ledger, and
-// that the error names the line.
+// TestLoadOtherFileAsLedger checks that `check` and `serve` reject the same files as ledgers, and
+// that the error names the configuration's line.
 func TestLoadOtherFileAsLedger(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "edge.yaml")
 	for ledger, good := range map[string]bool{"usage.ledger": true, "edge.yaml": false, ".": false, os.DevNull: false} {
@@ -55,8 +55,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside checks that problems in a configuration that is not in use refer to it by the
-// name that the sender gave.
+// TestParseBeside checks that problems in a configuration sent for checking refer to it by the name
+// that the sender gave.
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {

@@ -16,8 +16,8 @@ import (
 )
 
 // Shutdown handles SIGTERM and SIGINT. The first signal cancels Context, and the edge drains. The
-// second signal closes Hurry, and calls that are still running end with an error. The third signal
-// kills the process.
+// second signal closes Hurry, which ends calls that are still running with an error. The third
+// signal kills the process.
 //
 // SIGQUIT and SIGABRT write every goroutine's stack to stderr and end the process without a drain.
 // A service manager sends SIGABRT to a process that hangs. Shutdown is safe for concurrent use.
@@ -25,7 +25,7 @@ type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard   *guard.Guard // the guard of the process; Shutdown needs it before any other component
+	guard   *guard.Guard // the process's guard; created here, because Shutdown needs it first
 	signals chan os.Signal
 	quit    chan os.Signal
 	stopped chan struct{}
@@ -72,7 +72,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 			second, ok = s.next(s.signals)
 		}
 		if ok {
-			signal.Stop(s.signals) // a third signal has the system's default effect
+			signal.Stop(s.signals) // from now on, a signal has the system's default effect
 			s.second.Store(&second)
 			close(hurry)
 		}
@@ -80,7 +80,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 	return s
 }
 
-// AlsoHangup adds SIGHUP to the signals that end the process. It is for an edge without a
+// AlsoHangup adds SIGHUP to the signals that end the process. It is used for an edge without a
 // configuration file, which should drain when its terminal is closed. A process that was started
 // with SIGHUP ignored (nohup) still ignores it.
 func (s *Shutdown) AlsoHangup() {
@@ -137,5 +137,5 @@ func (e *InterruptedError) Logged() bool { return true }
 // ExitCode returns the code that a shell reports: 130 for SIGINT and 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
 
-// If a signal ends a process, the exit code is exitSignal plus the number of the signal.
+// If a signal ends a process, the exit code is exitSignal plus the signal number.
 const exitSignal = 128

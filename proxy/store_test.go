@@ -15,7 +15,7 @@ func TestStoreOptions(t *testing.T) {
 		store   config.FleetStore
 		address string
 		tls     bool
-		host    string // the name in the certificate; "" means the dialled name
+		host    string // the name in the certificate; if empty, the dialled name
 	}{
 		"url":                         {config.FleetStore{URL: "redis://h"}, "h:6379", false, ""},
 		"url with a port, TLS":        {config.FleetStore{URL: "rediss://h:1"}, "h:1", true, "h"},

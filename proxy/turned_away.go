@@ -7,10 +7,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Rejected clients have no access log line, so the edge reports their number.
+// Rejected clients have no access log line, so the edge reports how many there were.
 const (
 	turnedAwayRecent = time.Minute // how long the verdict mentions rejected clients
-	turnedAwayPause  = time.Minute // between two log lines
+	turnedAwayPause  = time.Minute // minimum time between two log lines
 )
 
 // turnedAway reports connections that were rejected because of a connection limit. It is safe for
@@ -23,7 +23,7 @@ type turnedAway struct {
 	line   time.Time
 }
 
-// look logs new rejections at most once a minute. rejected is the number of rejections since the
+// look logs new rejections, at most once a minute. rejected is the number of rejections since the
 // edge started.
 func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()

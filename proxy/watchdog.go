@@ -14,9 +14,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// stayWatched sends requests to the public listener. After each response, it notifies the service
-// manager's watchdog. The service manager therefore restarts a process that runs but does not
-// respond to clients.
+// stayWatched sends requests to the public listener, and notifies the service manager's watchdog
+// after each response. The service manager therefore restarts a process that is running but does
+// not respond to clients.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // half, as sd_watchdog_enabled(3) recommends
 	if interval <= 0 {
@@ -42,8 +42,8 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether a listener responds in time to a request on a new connection. It first
-// sends the bytes that header returns for the local address of the connection.
+// answers reports whether a listener responds in time to a request on a new connection. Before the
+// request, it sends the bytes that header returns for the connection's local address.
 func answers(ln net.Listener, secure bool, within time.Duration, header func(from net.Addr) []byte) bool {
 	scheme := "http"
 	if secure {

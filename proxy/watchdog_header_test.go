@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestWatchdogBehindProxies checks that the watchdog's request is answered by a listener that
-// requires a PROXY protocol header.
+// TestWatchdogBehindProxies checks that a listener that requires a PROXY protocol header responds
+// to the watchdog's request.
 func TestWatchdogBehindProxies(t *testing.T) {
 	ln, err := net.Listen("unix", t.TempDir()+"/edge")
 	if err != nil {
