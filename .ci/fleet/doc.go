@@ -6,39 +6,38 @@
 //	go run ./.ci/fleet -duration 24s   a short run; rows without enough calls are "not exercised"
 //
 // It builds the program and starts all other processes itself: four edges, five simulated engines,
-// and a valkey-server or redis-server from PATH. If there is no store, it exits with 1. It prints a
-// table with a row for each goal, which contains the bound, the measured value, and whether the
-// goal holds. If a goal does not hold, it exits with 99. If a short run cannot measure a goal, its
-// row says where the goal is measured. On a busy machine, the rows in milliseconds measure the
-// machine rather than the fleet.
+// and a valkey-server or redis-server from PATH. If neither server is in PATH, it exits with 1. It
+// prints a table with a row for each goal. A row contains the bound, the measured value, and
+// whether the goal holds. If a goal does not hold, the command exits with 99. If a short run cannot
+// measure a goal, its row says where the goal is measured. On a busy machine, the rows in
+// milliseconds measure the machine rather than the fleet.
 //
 // # How the rows are measured
 //
 // A client knows when it sent a call and when the answer ended. The edge made its decision in
 // between. A fleet has certainly admitted too many calls only if more calls were sent and answered
 // within a span than the limit and the refill during the span allow (over). Slow calls on a slow
-// machine therefore do not count against the fleet. From the times at which calls were sent, one
-// and oneWithSlots compute how many of them a single edge with the whole limit would have admitted.
-// divided computes the same for four edges that each have a quarter of the limit.
+// machine therefore do not count against the fleet. Given the times at which calls were sent, the
+// functions one and oneWithSlots compute how many of them a single edge with the whole limit would
+// have admitted. The function divided computes the same for four edges that each have a quarter of
+// the limit.
 //
-//   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The
-//     calls are bursts of 1 to 100 calls at one edge, and single calls between them. If the store
+//   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The key
+//     sends bursts of 1 to 100 calls to one edge, and single calls between the bursts. If the store
 //     answered a call too late, the row is not exercised, because the edge then uses only its part
 //     of the limit.
-//   - waits: the edges' histogram penstock_fleet_wait_seconds. A wait of more than 10 ms while the
-//     store is away is in vain.
+//   - waits: the edges' histogram penstock_fleet_wait_seconds. While the store is away, waits of
+//     more than 10 ms are useless.
 //   - slots: the highest number of concurrent calls at the engines.
 //   - messages: penstock_fleet_messages_total per call.
-//   - a script: the store's INFO commandstats. These include time that is lost on a busy machine.
-//     If the value exceeds the bound, the row counts as not exercised, and the named benchmark
-//     decides.
-//   - beyond the limit: the largest excess over the limit in any span of the
-//     outage, as a fraction of a minute's limit.
-//   - revoked: from the end of `penstock key revoke` to the first 401 at the
-//     last edge.
+//   - a script: the store's INFO commandstats. They include time lost on a busy machine. If the
+//     value exceeds the bound, the row counts as not exercised, and the named benchmark decides.
+//   - beyond the limit: the largest excess over the limit in any span of the outage, as a
+//     fraction of a minute's limit.
+//   - revoked: from the end of `penstock key revoke` to the first 401 at the last edge.
 //   - usage: the result of /-/usage?fleet=true compared with the engines' counts, after the store
 //     hung, died and lost its data. If an edge was killed, its calls in the last 1.1 s may be
 //     missing.
-//   - slots free: the time from SIGKILL of an edge that has all slots of a key until another edge
+//   - slots free: the time from SIGKILL of an edge that holds all slots of a key until another edge
 //     gets these slots.
 package main

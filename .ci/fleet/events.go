@@ -30,7 +30,7 @@ func (r *run) outage(ctx context.Context) error {
 	defer end()
 	owedBefore := r.excess(time.Since(r.began))
 	time.Sleep(time.Second)
-	var late float64 // largest excess at any edge in any outage
+	var late float64 // largest excess, at any edge and in any outage
 	var waited, tooLong float64
 	away := func(what string, begin, finish func() error) error {
 		r.note("the store %s for %s", what, outageTime)
@@ -96,7 +96,7 @@ func (r *run) outage(ctx context.Context) error {
 	return nil
 }
 
-// excess returns the largest excess over its limit that a key has certainly reached by the given
+// excess returns the largest amount by which a key has certainly exceeded its limit by the given
 // time, as a fraction of a minute's limit.
 func (r *run) excess(by time.Duration) (most float64) {
 	for _, l := range r.loads {
@@ -180,12 +180,12 @@ func (w *world) key(ctx context.Context, args ...string) (string, error) {
 // conversation is a conversation whose turns go to different edges.
 type conversation struct {
 	text     string
-	upstream string // the engine that answered the last turn
+	upstream string // engine that answered the last turn
 }
 
 // follow continues each conversation at a different edge than before. It sends one call at a time,
-// so that no engine is busy, even on a slow machine. The simulated engines take time to read a
-// prompt, because otherwise a conversation would have no reason to stay at its engine.
+// so that no engine is busy, even on a slow machine. The simulated engines need time to read a
+// prompt; otherwise, a conversation would have no reason to stay at its engine.
 func (r *run) follow(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
@@ -198,7 +198,7 @@ func (r *run) follow(ctx context.Context) error {
 		for i := range all {
 			was := all[i].upstream
 			r.turn(ctx, l, &all[i], chance.IntN(edges), system, words(chance, 120))
-			time.Sleep(100 * time.Millisecond) // until the other edges know that the call has ended
+			time.Sleep(100 * time.Millisecond) // lets the other edges learn that the call has ended
 			if turn > 0 {
 				calls++
 				if was == all[i].upstream {
@@ -248,10 +248,10 @@ func words(chance *rand.Rand, n int) string {
 	return b.String()
 }
 
-// booked is usage as counted by edges or engines.
+// booked contains usage as counted by edges or engines.
 type booked struct {
 	calls, prompt, completion int64
-	estimated                 int64 // aborted calls, counted with the maximum number of tokens that they may have had
+	estimated                 int64 // aborted calls, counted with the maximum number of tokens that they may have used
 }
 
 func (b booked) less(other booked) booked {
@@ -260,9 +260,9 @@ func (b booked) less(other booked) booked {
 	}
 }
 
-// lostCalls returns how many calls with short answers the engines have counted and the fleet has
-// not. It computes this number from how the difference in tokens has changed. It subtracts aborted
-// calls, which the fleet counts by an estimate and the engines do not count.
+// lostCalls returns the number of calls with short answers that the engines have counted but the
+// fleet has not. It computes this number from the change in the difference of tokens. It subtracts
+// aborted calls, because the fleet counts them by an estimate and the engines do not count them.
 func lostCalls(before, after booked) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
@@ -301,7 +301,7 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 	return booked{told.Total.Calls, told.Total.Prompt, told.Total.Completion, told.Total.Estimated}, err
 }
 
-// rowsTold is longer than an edge takes to report its usage to the store.
+// rowsTold is longer than an edge needs to report its usage to the store.
 const rowsTold = 2500 * time.Millisecond
 
 // toldBooks returns the fleet's usage once it no longer changes. On a busy machine, the store may
@@ -317,7 +317,7 @@ func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
 	return b, err
 }
 
-// usage compares the fleet's usage with that of the engines.
+// usage compares the usage counted by the fleet with that counted by the engines.
 func (r *run) usage(ctx context.Context) error {
 	fleet, err := r.world.toldBooks(ctx)
 	if err != nil {
@@ -331,7 +331,7 @@ func (r *run) usage(ctx context.Context) error {
 	return nil
 }
 
-// kill kills an edge that has all slots of a key, and sends calls to the other edges.
+// kill kills an edge that holds all slots of a key, and sends calls to the other edges.
 func (r *run) kill(ctx context.Context) error {
 	const victim, rate = edges - 1, 50
 	r.note("an edge is killed with all %d slots of a key", slotCount)
@@ -385,5 +385,5 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// toldWithin is how long it may take until a second's usage has reached the store.
+// toldWithin is the maximum time until a second's usage has reached the store.
 const toldWithin = 100 * time.Millisecond

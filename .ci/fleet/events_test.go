@@ -2,8 +2,7 @@ package main
 
 import "testing"
 
-// TestLostCalls checks that calls that were cut off, which only the fleet counts, do not hide lost
-// calls.
+// TestLostCalls checks that aborted calls, which only the fleet counts, do not hide lost calls.
 func TestLostCalls(t *testing.T) {
 	before := booked{calls: 2, completion: 8}
 	if n := lostCalls(before, booked{calls: 2 + 7 - 20, completion: 8 + (7-20)*instantTokens, estimated: -20}); n != 7 {

@@ -10,7 +10,7 @@ import (
 type call struct {
 	edge        int
 	sent, ended time.Duration
-	status      int    // 0: no answer
+	status      int    // 0 if there was no answer
 	upstream    string // the engine that answered
 }
 
@@ -32,8 +32,8 @@ func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// over returns by how many calls a limit per minute was certainly exceeded in any span. The limit
-// admits a burst of a minute's calls, and refills over time.
+// over returns the largest number of calls by which a limit per minute was certainly exceeded in
+// any span. The limit admits a burst of a minute's calls, and refills over time.
 func over(calls []call, limit int) float64 {
 	list := bySending(admitted(calls))
 	ends := slices.Clone(list)
@@ -76,7 +76,7 @@ func divided(calls []call, limit, edges int) (n int) {
 }
 
 // oneWithSlots returns how many of the calls a single edge would admit if each call occupied one of
-// the slots for the time held.
+// the slots for the duration held.
 func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
 	var ends []time.Duration // in ascending order, because all calls take equally long
 	for _, c := range bySending(calls) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// at returns a call that is sent at one time and ends at another, in seconds.
+// at returns a call that was sent and that ended at the given times, in seconds.
 func at(sent, ended float64, status int) call {
 	s := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 	return call{sent: s(sent), ended: s(ended), status: status}
@@ -21,8 +21,8 @@ func times(n int, second float64) []call {
 }
 
 // TestOver checks that a minute's worth of simultaneous calls, and calls that use the refill over
-// time, are within the limit. Each additional call is an excess, unless it may have been admitted
-// later.
+// time, are within the limit. Each additional call is an excess, unless the call may have been
+// admitted later.
 func TestOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []call
@@ -81,7 +81,7 @@ func TestOneEdge(t *testing.T) {
 }
 
 // TestOneEdgeIsNeverOver checks that the calls that a single edge admits never count as an excess.
-// If one more call is admitted while the limit is used up, it does.
+// One more call that is admitted while the limit is used up is an excess.
 func TestOneEdgeIsNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")

@@ -20,7 +20,7 @@ type load struct {
 	calls []call
 }
 
-// spread returns the edge to which a call that is due at the given time is sent, or -1 for no call.
+// spread returns the edge to which the call due at the given time is sent, or -1 for no call.
 // chance is a random number from 0 to 1.
 type spread func(at time.Duration, chance float64) int
 
@@ -83,8 +83,8 @@ func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time
 	calls.Wait()
 }
 
-// burst sends 1 to burstMost concurrent calls to an edge, and the next burst when they have ended,
-// for d or until ctx ends.
+// burst sends bursts of 1 to burstMost concurrent calls to an edge, for d or until ctx ends. Each
+// burst starts when the calls of the previous one have ended.
 func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
 	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {

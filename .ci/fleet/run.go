@@ -57,14 +57,13 @@ func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+for
 // reading contains the edges' reports about their messages to the store.
 type reading struct {
 	waits     waits
-	late      [edges]float64 // by edge: number of waits longer than lateWait
+	late      [edges]float64 // number of waits longer than lateWait, by edge
 	messages  float64
 	alone     float64 // decisions made without the store
 	available int     // edges that can reach the store
 }
 
-// lateWait is one of the bucket bounds of the histogram. A call that waits longer has waited in
-// vain.
+// lateWait is one of the histogram's bucket bounds. Waits that are longer count as useless.
 const lateWait = 0.01
 
 func (r *run) read(ctx context.Context) reading {
@@ -82,7 +81,7 @@ func (r *run) read(ctx context.Context) reading {
 	return out
 }
 
-// limits brings keys to their limits, with every spread.
+// limits sends enough calls to bring keys to their limits, with every spread.
 func (r *run) limits(ctx context.Context) error {
 	for _, perMinute := range []int{60, 600, 6000} {
 		key := fmt.Sprint("r", perMinute)
@@ -96,7 +95,7 @@ func (r *run) limits(ctx context.Context) error {
 		r.note("half as much again as three limits allow, spread %s", s.name)
 		rate := 1.5
 		if s.name == "waves" {
-			rate = 3 // in every other second
+			rate = 3 // sent only in every other second
 		}
 		r.atLimit(ctx, rate, s.to, r.load/8)
 	}
@@ -129,7 +128,7 @@ func (r *run) limits(ctx context.Context) error {
 	return nil
 }
 
-// judgeable is how many calls or waits are needed for a meaningful fraction or mean.
+// judgeable is the number of calls or waits needed for a meaningful fraction or mean.
 const judgeable = 20
 
 // Members that make an engine answer immediately.
@@ -158,7 +157,7 @@ func (r *run) count() (n int) {
 func (r *run) calm(ctx context.Context) error {
 	l := &load{key: "calm", model: "sim", more: instant, limit: 600}
 	r.note("a key at 30 %% of its limit")
-	r.play(ctx, l, 3, even, r.load/24) // for the first calls of a key, an edge has to ask the store
+	r.play(ctx, l, 3, even, r.load/24) // warm up, because an edge has to ask the store for the first calls of a key
 	before, n := r.read(ctx), len(l.all())
 	r.play(ctx, l, 3, even, r.load/4)
 	after := r.read(ctx)
@@ -179,8 +178,8 @@ func (r *run) calm(ctx context.Context) error {
 	return nil
 }
 
-// slots sends more calls than there are slots, both with one key and to an engine whose slots are
-// exact.
+// slots sends more calls than there are slots, both with a key that has slots and to an engine
+// whose slots are exact.
 func (r *run) slots(ctx context.Context) error {
 	const held = time.Second
 	key := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
@@ -210,7 +209,7 @@ func (r *run) slots(ctx context.Context) error {
 }
 
 // bursts sends a key's calls, both in bursts and one at a time. The key's limits are high enough
-// for all of them.
+// for all of these calls.
 func (r *run) bursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &load{key: key, model: "sim", more: instant, limit: burstSlots}

@@ -16,8 +16,7 @@ import (
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
-// TestNoStore checks that if there is no store, the command reports what is missing and starts
-// nothing.
+// TestNoStore checks that, without a store, the command reports what is missing and starts nothing.
 func TestNoStore(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := measureFleet(context.Background(), time.Second, io.Discard, io.Discard)
@@ -28,8 +27,8 @@ func TestNoStore(t *testing.T) {
 	}
 }
 
-// TestRun runs all measurements for a short time. A row that depends on the machine's load may miss
-// its goal.
+// TestRun checks that all measurements work in a short run. Rows that depend on the machine's load
+// may miss their goals.
 func TestRun(t *testing.T) {
 	if os.Getenv("PENSTOCK_FULL") == "" {
 		t.Skip("SKIPPED: a minute of load from eleven processes is for .ci/full")

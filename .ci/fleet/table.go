@@ -11,7 +11,7 @@ import (
 type verdict uint8
 
 const (
-	elsewhere   verdict = iota // not measured by this run
+	elsewhere   verdict = iota // this run does not measure the goal
 	unexercised                // the run was too short
 	held
 	missed

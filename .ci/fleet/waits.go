@@ -9,7 +9,7 @@ import (
 )
 
 // waits contains the histogram of waits for the store. It maps each bucket bound, in seconds, to
-// how many waits were at most that long.
+// the number of waits that were at most that long.
 type waits map[float64]float64
 
 const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
@@ -41,7 +41,7 @@ func (w waits) all() float64 { return w[math.Inf(1)] }
 // longer returns the number of waits above a bucket bound.
 func (w waits) longer(bound float64) float64 { return w.all() - w[bound] }
 
-// quantile returns a quantile in seconds, interpolated within its bucket. If the quantile is in the
+// quantile returns a quantile in seconds, interpolated within its bucket. For a quantile in the
 // last bucket, it returns that bucket's lower bound.
 func (w waits) quantile(q float64) float64 {
 	rank, low, below := q*w.all(), 0.0, 0.0

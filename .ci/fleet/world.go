@@ -31,7 +31,7 @@ var limits = map[string]string{
 	"burst-limits": fmt.Sprintf("requests_per_minute: 60000, tokens_per_minute: 2000000, concurrency: %d", burstSlots),
 }
 
-// burstSlots is enough for a burst, for single calls in between, and for the tenth of the slots
+// burstSlots is enough for a burst, for the single calls in between, and for the tenth of the slots
 // that edges reserve in advance.
 const (
 	burstMost  = 100
@@ -130,7 +130,7 @@ func (w *world) startEdge(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// joined waits until every edge knows all others.
+// joined waits until every edge knows all other edges.
 func (w *world) joined(ctx context.Context) error {
 	return until(ctx, process.Patience, "every edge knows of all", func() bool {
 		ok := true
@@ -219,7 +219,7 @@ func (s *store) start(ctx context.Context) (err error) {
 	return err
 }
 
-// scriptCost returns the mean time that a script takes at the store, in microseconds.
+// scriptCost returns the mean run time of a script in the store, in microseconds.
 func (s *store) scriptCost() (each float64, err error) {
 	text, err := s.say("INFO commandstats")
 	if err != nil {

@@ -143,7 +143,7 @@ upstreams:
 	e := &edge{process: exec.Command(words[0], words[1:]...), address: address}
 	var log bytes.Buffer
 	e.process.Stdout, e.process.Stderr = &log, &log
-	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // preemption signals depend on time
+	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // timing affects preemption signals
 	if err := e.process.Start(); err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// blocks makes the plugin write its n-th file, and reads from that file the executed instructions
-// by address.
+// blocks makes the plugin write its n-th file. From that file, it reads how many instructions were
+// executed at each address.
 func blocks(out string, n int) (map[uint64]block, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
@@ -207,7 +207,7 @@ func blocks(out string, n int) (map[uint64]block, error) {
 		if _, err := fmt.Sscanf(s.Text(), "%x %d %d", &address, &length, &executions); err != nil {
 			return nil, err
 		}
-		b := all[address] // a block that was translated again has more than one line
+		b := all[address] // a block that was translated more than once has more than one line
 		all[address] = block{max(b.length, length), b.executed + length*executions}
 	}
 	return all, nil
@@ -260,8 +260,8 @@ func (b *built) function(address uint64) function {
 	return b.functions[i]
 }
 
-// systemCalls counts the system calls with strace, which it attaches to the running edge. It omits
-// system calls that only wait.
+// systemCalls attaches strace to the running edge and counts system calls. It omits those that only
+// wait.
 func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
 	var words lockedBuffer
@@ -277,7 +277,7 @@ func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err e
 	}
 	n, err := e.load(w, w.requests)
 	_ = trace.Process.Signal(syscall.SIGINT)
-	_ = trace.Wait() // exits with the status of the signal
+	_ = trace.Wait() // always returns an error, because the signal killed the process
 	if err != nil {
 		return 0, 0, err
 	}

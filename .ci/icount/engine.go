@@ -18,10 +18,10 @@ type workload struct {
 	stream   bool          // the answer is a stream that sends a token every gap
 	tokens   int           // tokens of a stream
 	gap      time.Duration // time between two tokens of a stream
-	clients  int           // connections, each with one request at a time
-	requests int           // counted requests; the warm-up sends a quarter as many
+	clients  int           // number of connections, each with one request at a time
+	requests int           // number of counted requests; the warm-up sends a quarter of that number
 	perToken bool          // the unit is a token rather than a request
-	targets  int           // engines of the model
+	targets  int           // number of engines that serve the model
 }
 
 var workloads = []workload{
@@ -105,7 +105,7 @@ func (e *engine) serve(c net.Conn) {
 	}
 }
 
-// tokensTo sends a stream, each event in a separate write.
+// tokensTo sends a stream. Each event is a separate write.
 func (e *engine) tokensTo(c net.Conn) error {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: engine\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 		return err

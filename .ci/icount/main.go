@@ -7,10 +7,11 @@
 //	go run ./.ci/icount -top 40    also prints the most expensive functions of each row
 //	go run ./.ci/icount -row 1KB   measures a single row
 //
-// The unchanged program runs twice. In qemu's user-mode emulation (qemu-user), a plugin counts each
-// block of instructions (plugin/count.c, compiled by gcc). Natively, the program runs under strace.
-// The engine and the clients run in this process and are not counted. The counts include timers.
-// Probes are configured to be rare, and other timers take less than 1 %.
+// The unchanged program runs twice. The first time, it runs in qemu's user-mode emulation
+// (qemu-user), where a plugin counts each block of instructions (plugin/count.c, compiled by gcc).
+// The second time, it runs natively under strace. The engine and the clients run in this process
+// and are not counted. The counts include timers. Probes are configured to be rare, and other
+// timers account for less than 1 %.
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 	"strings"
 )
 
-// counts is a row, per request or per token.
+// counts is a row of the table, per request or per token.
 type counts struct {
 	Instructions float64 `json:"instructions"`
 	Different    float64 `json:"different"` // distinct instructions that at least two requests execute
@@ -34,7 +35,7 @@ type counts struct {
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// pick returns, for each count, the higher or the lower of the two.
+// pick returns the higher or the lower value of each count.
 func pick(c, d counts, higher bool) counts {
 	of := func(a, b float64) float64 {
 		if higher {
@@ -50,7 +51,7 @@ func pick(c, d counts, higher bool) counts {
 	}
 }
 
-// numbers is the file of recorded counts, which also names the tools that were used.
+// numbers is the file with the recorded counts and the versions of the tools that were used.
 type numbers struct {
 	Go        string            `json:"go"`
 	Qemu      string            `json:"qemu"`
@@ -59,15 +60,15 @@ type numbers struct {
 }
 
 // A count may exceed the recorded one by this factor. The sizes of reads differ between machines.
-// For this reason, the instructions of a short stream vary by 3 %. The system calls vary by more,
-// mainly if a body needs more than one read.
+// The instructions for a short stream therefore vary by 3 %. The system calls vary by more, mainly
+// if a body needs more than one read.
 const (
 	slack      = 1.04
 	slackCalls = 1.25
 )
 
-// tries is how many times a row is counted at most. A busy machine can only increase a count. A row
-// is therefore judged by its lowest count, and its highest count is recorded.
+// tries is the maximum number of times that a row is counted. A busy machine can only increase a
+// count. The lowest count is therefore compared, and the highest count is recorded.
 const tries = 3
 
 func main() {

@@ -18,8 +18,8 @@ type file struct {
 	mode int64
 }
 
-// archive packs files and their parent folders, sorted by name. All are owned by root and have the
-// same modification time.
+// archive packs files and their parent folders, sorted by name. All entries are owned by root and
+// have the same modification time.
 func archive(files []file, at time.Time) ([]byte, error) {
 	all := slices.Clone(files)
 	for _, f := range files {
@@ -48,7 +48,7 @@ func archive(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed compresses text with gzip, without a name or a time.
+// compressed compresses text with gzip. The header contains neither a name nor a time.
 func compressed(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

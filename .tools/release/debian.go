@@ -52,15 +52,16 @@ func (r *release) packages() error {
 
 // debianVersion converts a version to Debian's format, in which a version begins with a digit.
 func debianVersion(version string) string {
-	version = strings.Replace(strings.TrimPrefix(version, "v"), "-dev", "~dev", 1) // sorts before the release version
+	version = strings.Replace(strings.TrimPrefix(version, "v"), "-dev", "~dev", 1) // ~ sorts first in Debian
 	version = strings.ReplaceAll(version, "-", "+")
-	if version == "" || !strings.Contains(version, ".") || version[0] < '0' || version[0] > '9' { // the version is a commit
+	if version == "" || !strings.Contains(version, ".") || version[0] < '0' || version[0] > '9' { // a commit
 		return "0.0.0+" + version
 	}
 	return version
 }
 
-// account creates the user of the unit, and allows it to read the configuration's folder.
+// account is a script that creates the unit's user, and allows this user to read the
+// configuration's folder.
 const account = `#!/bin/sh
 set -e
 if [ "$1" = configure ]; then

@@ -27,10 +27,10 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// image writes an image for both Linux systems, as an OCI layout in an archive. It can be read by
-// podman load, skopeo copy oci-archive: and docker load (since version 25). Like the image that
-// .deploy/Dockerfile builds, it contains the program and CA certificates, has no shell, and does
-// not run as root.
+// image writes an image for both Linux systems, as an OCI layout in an archive. podman load, skopeo
+// copy oci-archive: and docker load (since version 25) can read it. Like the image built by
+// .deploy/Dockerfile, it contains the program and CA certificates, has no shell, and does not run
+// as root.
 func (r *release) image() error {
 	certificates, err := os.ReadFile(authorities)
 	if err != nil {

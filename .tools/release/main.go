@@ -1,12 +1,11 @@
-// Command release builds all files of a release into a folder. These are static programs for six
-// systems, Debian packages, a container image, a bill of materials (SBOM), a Homebrew formula, a
-// man page and checksums.
+// Command release builds all files of a release: static programs for six systems, Debian packages,
+// a container image, a bill of materials (SBOM), a Homebrew formula, a man page and checksums.
 //
 //	go -C .tools run ./release -out /tmp/release
 //
-// It needs only Go, git and the module proxy. The same commit always yields the same bytes: times
-// are the commit time, paths are trimmed, and lists are sorted. Values that the project's owner has
-// not chosen yet are replaced with placeholders (owner.go).
+// It needs only Go, git and the module proxy. The same commit always yields the same bytes: all
+// times are the commit time, paths are trimmed, and lists are sorted. Values that the project's
+// owner has not chosen yet are replaced with placeholders (owner.go).
 package main
 
 import (
@@ -29,7 +28,7 @@ import (
 // tested.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// release is a release under construction.
+// release is a release that is being built.
 type release struct {
 	top, out string
 	version  string

@@ -82,7 +82,7 @@ func TestDebianVersion(t *testing.T) {
 	}
 }
 
-// TestVersionOf checks that a release has the version in the sources, and that no other tag is
+// TestVersionOf checks that a release gets the version in the sources, and that no other tag is
 // accepted.
 func TestVersionOf(t *testing.T) {
 	top := t.TempDir()
@@ -102,8 +102,8 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// TestImage checks that every blob has the digest that its name contains, and that every blob that
-// is referred to exists.
+// TestImage checks that every blob has the digest in its name, and that every referenced blob
+// exists.
 func TestImage(t *testing.T) {
 	r := pretend(t)
 	if _, err := os.Stat(authorities); err != nil {

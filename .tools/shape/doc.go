@@ -1,7 +1,7 @@
 // Command shape reports the structure of the source tree: files per package, lines per function,
 // fields and methods per type, line widths, and upward references between files. Read the report
-// before you change the structure. The command never fails. What matters is whether a reader can
-// follow a call, and whether a decision can be tested without a socket.
+// before you change the structure. The command never fails, because the marks are only guides. It
+// matters more that a reader can follow a call and that decisions can be tested without a socket.
 //
 //	go -C .tools run ./shape                      values above the marks
 //	go -C .tools run ./shape -upward PACKAGE      the best order of a package's files, and its upward references
@@ -10,8 +10,9 @@
 // # Upward references
 //
 // A file refers to another file of its package if it uses one of its declarations: a type,
-// function, method, field or constant. In each direction, a pair of files counts once, however many
-// uses there are. A call through an interface refers to the file that declares the interface.
+// function, method, field or constant. In each direction, a pair of files counts once, regardless
+// of the number of uses. A call through an interface refers to the file that declares the
+// interface.
 //
 // The layering of a package is the order of its files with the fewest upward pairs. The command
 // computes the order from the code, so it cannot be set by hand. A pair against the order is an
@@ -20,8 +21,8 @@
 // different files and call each other, there are many upward references. In well-kept proxies of
 // this size, at most a sixth of the references go upward.
 //
-// The best order corresponds to the minimum feedback arc set of the graph of files. It is computed
-// exactly for cycles of up to 18 files. For larger cycles, a deterministic search may find an order
+// The best order corresponds to the minimum feedback arc set of the file graph. For cycles of up to
+// 18 files, it is computed exactly. For larger cycles, a deterministic search may find an order
 // with a few more upward references than necessary.
 //
 // # Fields and methods

@@ -21,7 +21,7 @@ import (
 type pkg struct {
 	name  string // path below the module root; "main" is the root
 	dir   string
-	files []*ast.File // the files that are built on this system, sorted by name
+	files []*ast.File // files built on this system, sorted by name
 	paths []string    // paths of files
 	all   []string    // all Go files except tests, including those for other systems
 	info  *types.Info

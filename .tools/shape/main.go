@@ -21,8 +21,7 @@ func main() {
 	}
 }
 
-// report prints the layering of a package, all measures below a prefix, or the values above the
-// marks.
+// report prints a package's layering, all measures below a prefix, or the values above the marks.
 func report(root, prefix, upward string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

@@ -15,24 +15,24 @@ import (
 	"unicode/utf8"
 )
 
-// Values above these marks are reported. The marks are guides and not limits. Tests are not
+// Values above these marks are reported. The marks are guides rather than limits. Tests are not
 // measured. A tab counts as one column.
 const (
-	mostFiles   = 25  // of a package
-	mostLines   = 80  // of a function, without its comment
-	mostFields  = 20  // of a type, including embedded types of its package
-	mostMethods = 20  // of a type, including embedded types of its package
+	mostFiles   = 25  // files in a package
+	mostLines   = 80  // lines in a function, without its comment
+	mostFields  = 20  // of a type, including those of embedded types in its package
+	mostMethods = 20  // of a type, including those of embedded types in its package
 	mostUpward  = 6   // at most one in this many references may go upward,
-	fewUpward   = 2   // but a package may always have this many, because a fraction of only a few references means nothing
-	mostComment = 100 // columns of a comment
-	mostCode    = 120 // columns of code
+	fewUpward   = 2   // but a package may always have this many, because a fraction of a few references is meaningless
+	mostComment = 100 // columns in a comment line
+	mostCode    = 120 // columns in a code line
 	unbroken    = 60  // a line may be wider if it contains a word or string that is longer than this
 )
 
 type measure struct {
 	kind, name string
 	n          int
-	over       bool     // above its mark
+	over       bool     // the value is above its mark
 	where      []string // positions, or the largest of the counted items
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOrder compares the results of both algorithms with the best of all possible orders.
+// TestOrder checks the results of both algorithms against the best of all possible orders.
 func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewSource(7))
 	for range 200 {

@@ -10,14 +10,15 @@ import (
 	"strings"
 )
 
-// reference is a pair of files from and to, with the names of the declarations in to that from
+// reference is a pair of files. It contains the names of the declarations in file to that file from
 // uses.
 type reference struct {
 	from, to int
 	names    map[string]int
 }
 
-// references returns all pairs of files in a package of which one uses declarations of the other.
+// references returns all pairs of files in a package in which one file uses declarations of the
+// other.
 func references(t *tree, p *pkg) []*reference {
 	number := map[string]int{}
 	for i, path := range p.paths {
@@ -194,7 +195,7 @@ func ones(set uint32) int {
 	return n
 }
 
-// search improves orders by moving single files, starting from a fixed set of random orders.
+// search starts from a fixed set of random orders and improves them by moving single files.
 func search(down [][]bool, circle []int) []int {
 	var found []int
 	least := -1
@@ -241,7 +242,8 @@ func sift(down [][]bool, order []int) bool {
 	return better
 }
 
-// gained returns how many upward references the order loses if a moves from below b to above b.
+// gained returns how many upward references disappear from the order if a moves from below b to
+// above b.
 func gained(down [][]bool, a, b int) int {
 	gain := 0
 	if down[a][b] {
@@ -265,8 +267,8 @@ func against(down [][]bool, order []int) int {
 	return n
 }
 
-// print writes the order of the files and the upward references. References that have the fewest
-// names come first, because they are the easiest to remove.
+// print writes the order of the files and the upward references. References with the fewest names
+// come first, because they are the easiest to remove.
 func (l *layering) print(p *pkg) {
 	fmt.Printf("%s: %d references between %d files, %d upward: %.1f %%\n\nfrom top to bottom:\n",
 		p.name, len(l.refs), len(p.files), len(l.upward), 100*l.share())

@@ -1,8 +1,8 @@
 // Package e2e compares the fake API server in the tests of package kubernetes with a real one. The
-// real one is the server for custom resources, which has the storage, the watch cache and the
-// framing of kube-apiserver. The real server needs etcd at 127.0.0.1:2379 or at
-// KUBE_INTEGRATION_ETCD_URL. Pods cannot be custom resources, so a resource in a different group
-// takes their place. InferencePools are also custom resources in real clusters.
+// real server is the one for custom resources, which has the storage, the watch cache and the
+// framing of kube-apiserver. It needs etcd at 127.0.0.1:2379 or at KUBE_INTEGRATION_ETCD_URL. Pods
+// cannot be custom resources, so a resource in a different group replaces them. InferencePools are
+// also custom resources in real clusters.
 package e2e
 
 import (
@@ -31,7 +31,7 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// standIn is the path of the collection that takes the place of pods.
+// standIn is the path of the collection that replaces pods.
 const standIn = "/apis/stand-in.example/v1/namespaces/llm/pods"
 
 const patience = time.Minute
@@ -42,7 +42,7 @@ type server struct {
 	client   *http.Client
 	token    string
 	put      func(collection string, o kubeapi.Object)
-	deleting func(pod kubeapi.Object) // starts to delete the pod, which remains while it has a finalizer
+	deleting func(pod kubeapi.Object) // starts the deletion of a pod, which remains while it has a finalizer
 	gone     func(name string)        // completes the deletion
 	bookmark func()
 	compact  func() // discards the history so far
@@ -75,8 +75,8 @@ func definition(group, plural, singular, kind string) kubeapi.Object {
 	}
 }
 
-// real starts a server of custom resources. A proxy in front of it serves pods at their usual paths
-// and can cut connections.
+// real starts a server for custom resources. A proxy in front of it serves pods at their usual
+// paths and can cut connections.
 func real(t *testing.T) *server {
 	end, cfg, _, err := fixtures.StartDefaultServer(t)
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *server) write(collection string, o kubeapi.Object) {
 	}
 }
 
-// page contains the parts of a list, an event's object or a status that are compared.
+// page contains those parts of a list, an event's object or a status that are compared.
 type page struct {
 	Kind     string
 	Reason   string
