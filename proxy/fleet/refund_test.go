@@ -70,6 +70,24 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// TestChargeWithoutStore checks that a charge ends a running call while the store is lost, except if
+// fleet.lost is open.
+func TestChargeWithoutStore(t *testing.T) {
+	limits := config.KeyLimits{TokensPerMinute: 100}
+	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false} {
+		w := newWorld(2, limits, lost)
+		w.lines[0].cut = true
+		w.pass(time.Minute)
+		if _, d := w.keys[0].Reserve(limits, 0, w.now); !d.OK {
+			t.Fatalf("%s: Reserve = %+v, want OK", lost, d)
+		}
+		w.keys[0].Charge(1000, w.now)
+		if d := w.keys[0].Charge(1, w.now); d.OK != want {
+			t.Errorf("%s: a charge above the limit = %+v, want OK: %v", lost, d, want)
+		}
+	}
+}
+
 // TestGiveBack_NoLimit checks that no request is given back if there is no limit, and that a limit
 // added later is exact.
 func TestGiveBack_NoLimit(t *testing.T) {

@@ -166,6 +166,9 @@ func TestTokenLimits(t *testing.T) {
 			c.fails(code)
 			c.closed(websocket.StatusTryAgainLater)
 			free(t, p)
+			if l := p.LastCall(); l.Code != code || l.Outcome != "ok" {
+				t.Errorf("got the code %q and the outcome %q in the log, want %q and ok", l.Code, l.Outcome, code)
+			}
 			if _, res, err := tryDial(t, p.Edge, "?model=ears", nil); err == nil || res == nil || res.StatusCode != 429 {
 				t.Errorf("the next session: %v, %+v, want 429", err, res)
 			}

@@ -132,9 +132,6 @@ func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *fail
 func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c, now := l.call, time.Now()
 	l.giveUp(f, false, now)
-	if c.tries.failure == nil {
-		c.tries.failure = f
-	}
 	c.tries.exclude(c.tries.upstream)
 	c.tries.excluded = resumer(l).unfit(c.tries.excluded)
 	c.tries.kept.Begun().GoOn(c.request.Chat())

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"bytes"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"strconv"
@@ -134,6 +135,31 @@ func TestResume(t *testing.T) {
 		if n := e.Count("penstock_streams_resumed_total"); n != 1 {
 			t.Errorf("%d streams are counted as resumed, want 1", n)
 		}
+	})
+}
+
+// TestResumeWithoutSlot checks that a stream that waits in vain for another engine's slot ends with
+// the failure of its first engine.
+func TestResumeWithoutSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := func(w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "occupy") {
+				calltest.After(time.Minute, calltest.Say("done"))(w, r)
+				return
+			}
+			events(true, delta("one "))(w, r)
+		}
+		a, b := pair(answer, answer)
+		yaml := strings.ReplaceAll(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 5s}\n"), "concurrency: 4", "concurrency: 1")
+		e := calltest.New(t, yaml, a, b)
+		done := make(chan *calltest.Answer, 1)
+		go func() { done <- e.Post(chatPath, strings.Replace(chat(""), "hi", "occupy", 1)) }()
+		time.Sleep(time.Second)
+		got := e.Post(chatPath, chat(stream))
+		if !strings.Contains(got.Body, "one ") || !strings.Contains(got.Body, `"error"`) || strings.Contains(got.Body, "capacity_full") {
+			t.Errorf("want a part and the first engine's failure: %s", got.Body)
+		}
+		<-done
 	})
 }
 

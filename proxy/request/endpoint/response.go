@@ -27,14 +27,7 @@ func AppendRequestID(dst []byte) []byte {
 
 const requestIDPrefix = "req_"
 
-// The names are in fasthttp's canonical form, so they are not converted for each response.
-var (
-	headerRequestID    = []byte("Request-Id")
-	headerXRequestID   = []byte("X-Request-Id")
-	headerCacheControl = []byte("Cache-Control")
-	noStore            = []byte("no-store")
-	overloaded         = []byte("Overloaded")
-)
+var overloaded = []byte("Overloaded")
 
 // HeaderDropped is the response header that names the parts of a request that were dropped.
 const HeaderDropped = "X-Penstock-Dropped"
@@ -48,16 +41,14 @@ const HeaderRetained = "X-Penstock-Retained"
 // report dropped calls, because its headers have already been sent.
 const DroppedToolCalls = "answer:tool_calls"
 
-// CommonHeaders sets the headers common to all responses. The request id is sent in two headers,
-// because SDKs differ in which header they read.
+// CommonHeaders sets the headers common to all responses.
 func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
-	h.SetCanonical(headerRequestID, id)
-	h.SetCanonical(headerXRequestID, id)
-	h.SetCanonical(headerCacheControl, noStore)
+	SetEach(h, AppendCommonLines(nil, id, ""))
 }
 
-// AppendCommonLines appends the header lines that CommonHeaders sets, without the line break after
-// the last line. If proxyID is not empty, it is the value of the second header.
+// AppendCommonLines appends the lines of the headers common to all responses, without the line break
+// after the last line. The request id is sent in two headers, because SDKs differ in which header
+// they read. If proxyID is not empty, it is the value of the second header.
 func AppendCommonLines(dst, id []byte, proxyID string) []byte {
 	dst = append(append(dst, "Request-Id: "...), id...)
 	if dst = append(dst, "\r\nX-Request-Id: "...); proxyID != "" {
