@@ -138,7 +138,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		t.Helper()
 		failed := time.Now()
 		fail()
-		rig.WaitFor(t, 20*time.Second, "the engine is marked down", func() bool { return p.realUp() == 1 })
+		rig.WaitFor(t, realPatience, "the engine is marked down", func() bool { return p.realUp() == 1 })
 		down := time.Now()
 		time.Sleep(2 * time.Second)
 		lost := 0
@@ -152,7 +152,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		}
 		mend()
 		mended := time.Now()
-		back := load.waitServed(20*time.Second, "a", mended)
+		back := load.waitServed(realPatience, "a", mended)
 		served := len(load.since(failed))
 		t.Logf("%s: marked down after %v, %d requests lost, back %v after the engine was ready; %d requests meanwhile", what, down.Sub(failed).Round(time.Millisecond), lost, back.Round(time.Millisecond), served)
 		if back > 8*time.Second {
@@ -163,11 +163,11 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}
-		rig.WaitFor(t, 20*time.Second, "both are up", func() bool { return p.realUp() == 2 })
+		rig.WaitFor(t, realPatience, "both are up", func() bool { return p.realUp() == 2 })
 		calm(time.Now())
 	}
 	for _, up := range []string{"a", "b"} {
-		load.waitServed(20*time.Second, up, time.Now())
+		load.waitServed(realPatience, up, time.Now())
 	}
 	calm(time.Now())
 	outage("killed", a.kill, func() { a = startLlama(t, a.port, "markov") })

@@ -73,7 +73,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	_ = syscall.Kill(children[0], syscall.SIGCONT)
 	mended := time.Now()
 	back := rig.WaitFor(t, 30*time.Second, "the router is back", func() bool { return p.Metric("penstock_upstream_stalled", `upstream="router"`) == 0 })
-	load.waitServed(20*time.Second, "router", mended)
+	load.waitServed(realPatience, "router", mended)
 	all := load.stop()
 	for _, s := range all {
 		if s.failure != "" {

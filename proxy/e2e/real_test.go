@@ -181,6 +181,10 @@ func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	return p
 }
 
+// realPatience is how long a test waits for an edge to notice that a real engine is frozen, or has
+// recovered. A frozen engine is marked down after 17 s: several of its probes must fail.
+const realPatience = 30 * time.Second
+
 // realUp returns how many upstreams are up. It pauses first, because its callers poll in a loop.
 func (p *penstock) realUp() int {
 	time.Sleep(5 * time.Millisecond)
@@ -335,7 +339,7 @@ func TestRealKill(t *testing.T) {
 		t.Errorf("without its engine: status %d\n%s", r.Status, r.Body)
 	}
 	startLlama(t, e.port, "markov-slow")
-	rig.WaitFor(t, 20*time.Second, "the upstream is up again", func() bool {
+	rig.WaitFor(t, realPatience, "the upstream is up again", func() bool {
 		return p.realUp() == 1 && p.Post(chatPath, rig.ChatBody("talk", `"max_tokens":4`)).Status == 200
 	})
 }

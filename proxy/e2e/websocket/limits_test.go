@@ -249,6 +249,7 @@ func TestSlowReader(t *testing.T) {
 	c := dial(t, p)
 	c.create(`"tokens":200000`, "")
 	begun := time.Now()
+	rig.WaitFor(t, rig.Patience, "the answer begins", func() bool { return p.Engines[0].Stats().Running == 1 })
 	rig.WaitFor(t, 30*time.Second, "the client is cut", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
 	if time.Since(begun) < time.Second {
 		t.Error("before it could be slow")
