@@ -7,9 +7,9 @@ import (
 )
 
 // hangUpEvents is the mask of the watched events: the engine has closed its side, and errors, which
-// epoll always reports. Each event is reported once (EPOLLET, written as 1<<31 because the constant
-// in package syscall is negative).
-const hangUpEvents = syscall.EPOLLRDHUP | 1<<31
+// epoll always reports. A connection is reported only once. With EPOLLET, every shutdown by hangUps
+// would be reported again.
+const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
 // hangUps wakes exchanges whose engine hangs up while they stay in the runtime's poller
 // (Exchange.Stay). The poller may report bytes and the end of the stream in one event. An exchange
@@ -17,7 +17,8 @@ const hangUpEvents = syscall.EPOLLRDHUP | 1<<31
 // therefore reports only the end. Its goroutine runs while there are connections.
 //
 // To wake an exchange, hangUps shuts down the connection for reading. Bytes that have arrived can
-// still be read, and the poller reports the connection once more.
+// still be read, and the poller reports the connection once more. A stay that begins later misses
+// this report. It ends because of poll.hungUp, which is set before the shutdown.
 type hangUps struct {
 	mu    sync.Mutex
 	epoll *os.File // nil while there are no connections
@@ -149,6 +150,7 @@ func (h *hangUps) run(raw syscall.RawConn) {
 			c := h.conns[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
 			h.mu.Unlock()
 			if c != nil {
+				c.poll.hungUp.Store(true)
 				_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) }) // fails only on a closed socket
 			}
 		}

@@ -2,6 +2,7 @@ package http1
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +38,7 @@ type poll struct {
 
 	step   func() bool // handles the bytes in fetched and reports whether to wait for more; may be nil
 	inside bool        // step is running
+	hungUp atomic.Bool // the engine has hung up, and no report of the poller will follow
 
 	local    bool      // a Unix socket, for which the kernel does not count unacknowledged bytes
 	stamped  bool      // the kernel recorded when the last response arrived

@@ -152,8 +152,8 @@ func (p *poll) tryFetch(fd uintptr) bool {
 	n, err := p.recv(fd, b[:], justSent)
 	if n > 0 {
 		p.fetched, p.count, p.err = b, n, nil
-		// After a short read, the socket is empty, and later bytes wake the poller.
-		return p.step == nil || !p.step() || n == len(b)
+		// After a short read, the socket is empty, and later bytes or a hang-up wake the poller.
+		return p.step == nil || !p.step() || n == len(b) || p.hungUp.Load()
 	}
 	readBuffers.Put(b)
 	if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it unwrapped
