@@ -7,6 +7,7 @@ import (
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
+	"penstock/upstreams/progress"
 )
 
 // These tests cover rows 12 to 17: engine faults after the client has received a stream's first
@@ -80,6 +81,7 @@ func TestFault14_NoDone(t *testing.T) {
 					c.head("text/event-stream", -1)
 					for _, data := range streamAnswer {
 						c.chunk("data: " + data + "\n\n")
+						time.Sleep(50 * time.Millisecond) // each event arrives while the edge waits for it
 					}
 					c.untilClosed()
 				})
@@ -88,7 +90,10 @@ func TestFault14_NoDone(t *testing.T) {
 				if text := r.Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
-				r.Within(6 * time.Second) // the edge waits two seconds for usage and [DONE]
+				// The edge waits two seconds for usage and [DONE], and not until it would check a silent engine.
+				if r.Took >= progress.Patience {
+					t.Errorf("took %v", r.Took)
+				}
 				rig.WaitFor(t, rig.Patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
 			})
 		}

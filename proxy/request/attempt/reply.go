@@ -130,10 +130,13 @@ func (r *Reply) waits(until time.Time, step func() bool) bool {
 	return r.x.Stay(until, func() bool { return step() && r.rested() })
 }
 
-// rested prepares the next wait of a stay. It returns false if the stay must end because an event
-// is ready or because no memory is left for an incomplete event.
+// rested prepares the next wait of a stay. It returns false if the stay must end:
+//
+//   - an event is ready;
+//   - all choices have finished, so the engine has less time to send more;
+//   - no memory is left for an incomplete event.
 func (r *Reply) rested() bool {
-	if r.events.Ready() {
+	if r.clock.completeAt != 0 || r.events.Ready() {
 		return false
 	}
 	r.bad = r.events.Rest()
