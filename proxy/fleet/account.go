@@ -80,14 +80,14 @@ func (a *account) Settle(held, used int64) {
 
 // Charge charges tokens that a running call used in addition to those that it has reserved. It
 // takes the usage at other edges from the store's last answer.
-func (a *account) Charge(used int64, now time.Time) limit.Decision {
+func (a *account) Charge(used int64, _ time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.charge(needs{}, needs{tokens: used})
 	if a.usage.lost && a.terms.whenLost == config.LostOpen {
 		return allowed
 	}
-	return a.usage.over(tokens, a.terms.since(now))
+	return a.usage.over(tokens)
 }
 
 // settle charges what a call has used instead of what it had reserved.
@@ -99,7 +99,9 @@ func (a *account) settle(held, used needs) {
 
 // charge does the work of settle. The caller must hold mu.
 func (a *account) charge(held, used needs) {
-	a.usage.earn(a.terms.now(), a.terms)
+	now := a.terms.now()
+	a.usage.earn(now, a.terms)
+	a.usage.catchUp(now) // the new charges do not decrease yet
 	a.usage.settle(held, used)
 	a.queue()
 }

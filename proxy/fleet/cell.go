@@ -32,7 +32,7 @@ type cell struct {
 	refunds int64 // number of requests given back; as many later requests are free
 
 	// The fields below come from the last answer. The edge updates them as debts decrease over
-	// time.
+	// time. Before the first answer, debt and own are what this edge has charged.
 	at   time.Duration
 	seen bool // whether there has been an answer
 	// Amount that is neither reserved nor owed by any edge; negative if the edges exceed the limit.
@@ -123,14 +123,19 @@ const (
 	keepNear = 4 * time.Second
 )
 
+// catchUp reduces the debt by what has become free since the last call. Before the first answer,
+// free is unknown.
 func (c *cell) catchUp(now time.Duration) {
 	passed := (now - c.at).Seconds()
-	if c.at = now; c.kind != paid || passed <= 0 || !c.seen {
+	if c.at = now; c.kind != paid || passed <= 0 {
 		return
 	}
 	if paid := min(c.debt, passed*float64(c.limit)/60); paid > 0 {
 		c.own -= c.own * paid / c.debt
-		c.debt, c.free = c.debt-paid, c.free+paid
+		c.debt -= paid
+		if c.seen {
+			c.free += paid
+		}
 	}
 }
 

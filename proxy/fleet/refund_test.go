@@ -85,6 +85,13 @@ func TestChargeWithoutStore(t *testing.T) {
 		if d := w.keys[0].Charge(1, w.now); d.OK != want {
 			t.Errorf("%s: a charge above the limit = %+v, want OK: %v", lost, d, want)
 		}
+		w.pass(10*time.Minute + time.Second)
+		if d := w.keys[0].Charge(100, w.now); !d.OK {
+			t.Errorf("%s: a charge after the limit has become free = %+v, want OK", lost, d)
+		}
+		if d := w.keys[0].Charge(1, w.now); d.OK != want {
+			t.Errorf("%s: a second charge above the limit = %+v, want OK: %v", lost, d, want)
+		}
 	}
 }
 

@@ -104,6 +104,12 @@ func (u *usage) hold(n needs) {
 	u.cells[requests].settle(n[requests], n[requests], u.lost)
 }
 
+func (u *usage) catchUp(now time.Duration) {
+	for i := range u.cells {
+		u.cells[i].catchUp(now)
+	}
+}
+
 func (u *usage) giveBack() {
 	switch c := &u.cells[requests]; {
 	case c.limit == 0:
@@ -145,9 +151,8 @@ func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 }
 
 // over returns a refusal if the charges of all edges exceed a per-minute limit.
-func (u *usage) over(i int, now time.Duration) limit.Decision {
+func (u *usage) over(i int) limit.Decision {
 	c := &u.cells[i]
-	c.catchUp(now)
 	beyond := c.debt - float64(c.limit)
 	if c.limit == 0 || beyond <= 0 {
 		return allowed
