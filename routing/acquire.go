@@ -112,9 +112,10 @@ func (r *Route) pick(q *search, start int) (best *Target, eligible bool) {
 	return best, eligible
 }
 
-// choose applies the route's policy. A lone target needs no score.
+// choose applies the route's policy. A lone target needs no score, except to explain the pick: it
+// may be the only target of a tier.
 func (r *Route) choose(c *choice) (best *Target, eligible bool) {
-	if r.policy == policyRoundRobin || len(r.targets) == 1 {
+	if r.policy == policyRoundRobin || len(r.targets) == 1 && c.q.Why == nil {
 		return c.nextInTurn()
 	}
 	return c.soonest()

@@ -78,3 +78,37 @@ func TestWhyWithoutAPick(t *testing.T) {
 		}
 	}
 }
+
+// TestWhyInTiers checks that a pick in a tier with one target is explained, even if an earlier tier
+// has just lost the slot that it had picked.
+func TestWhyInTiers(t *testing.T) {
+	p := plan(t, upstream("a", 1), upstream("b", 1))
+	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, config.Deployment{Upstream: "b", Tier: 1})), "m")
+	w := new(Why)
+	want := func(name string) {
+		t.Helper()
+		if w.Reason != ReasonOnly || len(w.Estimates) != 1 || w.Estimates[0].Upstream != name {
+			t.Errorf("%s: got %+v", name, w)
+		}
+	}
+	l, _, err := r.Acquire(&Query{Now: t0, Overflow: true, Why: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("a")
+	l.Release(upstreams.OutcomeOK)
+
+	q := search{Query: Query{Now: t0, Overflow: true, Why: w}}
+	lost := func(m *upstreams.ServedModel, key string, pool upstreams.Pool, p upstreams.Prompt, r config.Percent, now time.Time) (*upstreams.Lease, bool) {
+		l, _ := m.TryLease(key, pool, p, r, now)
+		t.Cleanup(func() { l.Release(upstreams.OutcomeOK) })
+		return nil, false
+	}
+	if _, _, err := acquire(First(r), &q, lost); err == nil {
+		t.Fatal("the first tier has a slot")
+	}
+	if _, _, err := descend(r, &q); err != nil {
+		t.Fatal(err)
+	}
+	want("b")
+}
