@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"penstock/upstreams/http1/chunked"
 )
 
 // readBuffer is the size of a response buffer. An event of a stream usually fits in it.
@@ -111,16 +113,21 @@ func (r *reply) answers(c *conn) bool {
 
 // followed reports whether more bytes arrived together with the complete response.
 func (r *reply) followed(method string) bool {
-	length := r.head.length
-	switch {
-	case r.body.kind != bodyUnknown:
-		return false
-	case method == "HEAD", r.head.status == 204, r.head.status == 304:
-		length = 0
-	case r.head.status == 101, r.head.chunked, !r.head.hasLength:
+	if r.body.kind != bodyUnknown {
 		return false
 	}
-	return int64(r.in.end-r.head.next) > length
+	length, rest := r.head.length, r.in.b[r.head.next:r.in.end]
+	switch {
+	case method == "HEAD", r.head.status == 204, r.head.status == 304:
+		length = 0
+	case r.head.status == 101:
+		return false
+	case r.head.chunked:
+		return chunked.EndsBefore(rest, &replyRules)
+	case !r.head.hasLength:
+		return false
+	}
+	return int64(len(rest)) > length
 }
 
 // beginBody prepares to read the body, once the head is complete.

@@ -18,8 +18,8 @@ import (
 )
 
 // secondReplies is an engine that sends a second, forged response within half a millisecond of
-// every fourth response. Each response ends with its number. The engine records whether it sent
-// each response before the next request arrived.
+// every fourth response. Every second response is chunked. Each response ends with its number. The
+// engine records whether it sent each response before the next request arrived.
 type secondReplies struct {
 	sent  atomic.Int64
 	early sync.Map // maps a response's number to whether it was sent before the next request
@@ -44,7 +44,11 @@ func (s *secondReplies) serve(p *rawserver.Peer) {
 
 func (s *secondReplies) reply(p *rawserver.Peer, text string) {
 	n := s.sent.Add(1)
-	p.Send(rawserver.Sized(text + " " + strconv.FormatInt(n, 10)))
+	wire := rawserver.Sized
+	if n%2 == 0 {
+		wire = wholeInChunks
+	}
+	p.Send(wire(text + " " + strconv.FormatInt(n, 10)))
 	s.early.Store(n, p.Reader.Buffered() == 0 && !requested(p))
 }
 
@@ -59,6 +63,35 @@ func requested(p *rawserver.Peer) (yes bool) {
 		yes = err != syscall.EAGAIN
 	})
 	return yes
+}
+
+func wholeInChunks(body string) string { return chunkedHead + chunk(body) + "0\r\n\r\n" }
+
+// TestFollowedReply checks that a response is not taken from a kept connection if another one
+// arrives together with it.
+func TestFollowedReply(t *testing.T) {
+	for name, wire := range map[string]func(body string) string{"sized": rawserver.Sized, "chunked": wholeInChunks} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+				for n := 0; ; n++ {
+					_, body, ok := p.Request()
+					if !ok {
+						return
+					}
+					if p.N == 0 && n > 0 {
+						p.Send(wire("forged") + wire(body))
+						continue
+					}
+					p.Send(wire(body))
+				}
+			}).URL())
+			mustEcho(t, tr, "first")
+			if x := mustEcho(t, tr, "second"); x.Sends() != 2 {
+				t.Errorf("%d sends, want a second one on a new connection", x.Sends())
+			}
+		})
+	}
 }
 
 // TestSecondReply checks that bytes that arrived before a request are never mistaken for its

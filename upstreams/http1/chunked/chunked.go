@@ -152,6 +152,23 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	return payload, read, nil
 }
 
+// EndsBefore reports whether b starts with a complete body that more bytes follow.
+func EndsBefore(b []byte, r *Rules) bool {
+	var d Decoder
+	for len(b) > 0 && !d.Ended() {
+		n, err := d.SkipFraming(b, r)
+		if err != nil {
+			return false
+		}
+		b = b[n:]
+		if n = int(min(d.Payload(), int64(len(b)))); n > 0 {
+			d.Take(int64(n))
+			b = b[n:]
+		}
+	}
+	return d.Ended() && len(b) > 0
+}
+
 func (d *Decoder) step(b byte, r *Rules) error {
 	switch d.state {
 	case inSize:

@@ -146,3 +146,20 @@ func FuzzBodies(f *testing.F) {
 		}
 	})
 }
+
+func TestEndsBefore(t *testing.T) {
+	for body, want := range map[string]bool{
+		"":                                   false,
+		"3\r\none\r\n":                       false,
+		"3\r\none\r\n0\r\n\r\n":              false,
+		"3\r\none\r\n0\r\n\r\nHTTP/1.1":      true,
+		"0\r\n\r\nH":                         true,
+		"3;a=b\r\none\r\n0\r\nX: y\r\n\r\nH": true,
+		"ff\r\n0\r\n\r\nH":                   false,
+		"3\r\noneH":                          false,
+	} {
+		if got := EndsBefore([]byte(body), strict); got != want {
+			t.Errorf("%q: %v, want %v", body, got, want)
+		}
+	}
+}
