@@ -145,7 +145,7 @@ func CheckBaseURL(address string) error {
 		if err != nil {
 			return err
 		}
-		return checkBasePath(base, unixsocket.Address(file)+":")
+		return checkBasePath(strings.TrimRight(base, "/"), unixsocket.Address(file)+":")
 	}
 	for _, elsewhere := range []string{"http+unix:", "http://unix:", "https://unix:", "unix@", "unix//", "/"} {
 		if strings.HasPrefix(address, elsewhere) {

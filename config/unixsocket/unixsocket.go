@@ -36,11 +36,10 @@ func Listen(address string) (file string, mode fs.FileMode, err error) {
 	return file, mode, check(file)
 }
 
-// URL parses the address of a server, which is unix:/PATH, or unix:/PATH:/BASE with a base path for
-// all requests.
+// URL parses the address of a server, which is unix:/PATH, or unix:/PATH:/BASE with a path at the
+// server, or the base path for all requests. It keeps the final slash of base.
 func URL(address string) (file, base string, err error) {
 	file, base, _ = strings.Cut(pathOf(address), ":")
-	base = strings.TrimRight(base, "/")
 	if base != "" && !strings.HasPrefix(base, "/") {
 		return "", "", errors.New("after the second colon comes the base path, which begins with a slash: unix:/PATH:/BASE")
 	}

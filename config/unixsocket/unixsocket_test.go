@@ -51,9 +51,9 @@ func TestURL(t *testing.T) {
 	for address, want := range map[string]struct{ file, base, wrong string }{
 		"unix:/run/vllm.sock":           {file: "/run/vllm.sock"},
 		"unix:///run/vllm.sock":         {file: "/run/vllm.sock"},
-		"unix:/run/vllm.sock:/":         {file: "/run/vllm.sock"},
+		"unix:/run/vllm.sock:/":         {file: "/run/vllm.sock", base: "/"},
 		"unix:/run/vllm.sock:/llama":    {file: "/run/vllm.sock", base: "/llama"},
-		"unix:/run/vllm.sock:/llama/a/": {file: "/run/vllm.sock", base: "/llama/a"},
+		"unix:/run/vllm.sock:/llama/a/": {file: "/run/vllm.sock", base: "/llama/a/"},
 		"unix:/run/vllm.sock:llama":     {wrong: "unix:/PATH:/BASE"},
 		"unix:vllm.sock":                {wrong: "whole path"},
 	} {

@@ -350,7 +350,7 @@ func TestHookAtASocket(t *testing.T) {
 		go func() { _ = server.Serve(socket) }()
 		return func() { server.Close() }
 	}
-	for address, target := range map[string]string{"unix:" + file: "localhost/", "unix:" + file + ":/v1/decide": "localhost/v1/decide"} {
+	for address, target := range map[string]string{"unix:" + file: "localhost/", "unix:" + file + ":/v1/decide/": "localhost/v1/decide/"} {
 		end := serve()
 		p := start(t, rig.Setup{Top: `hooks: [{ name: guard, before: "` + address + `", timeout: 60s }]`})
 		refused := func(status int, code string) {

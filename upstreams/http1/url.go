@@ -18,7 +18,7 @@ func parseBase(raw string) (u *url.URL, socket string, err error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("url: %w", err)
 		}
-		return &url.URL{Scheme: "http", Host: socketHost, Path: base}, socket, nil
+		return &url.URL{Scheme: "http", Host: socketHost, Path: strings.TrimRight(base, "/")}, socket, nil
 	}
 	u, err = parseHTTP(raw)
 	return u, "", err

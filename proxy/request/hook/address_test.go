@@ -1,0 +1,23 @@
+package hook
+
+import (
+	"testing"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// TestAt checks the URL that a hook is asked for, and the socket to which it leads.
+func TestAt(t *testing.T) {
+	c := NewClient(metrics.NewSet())
+	for before, want := range map[string]string{
+		"http://127.0.0.1:8090/decide/": "http://127.0.0.1:8090/decide/",
+		"unix:/h":                       "http://2f68/",
+		"unix:/h:/":                     "http://2f68/",
+		"unix:/h:/decide":               "http://2f68/decide",
+		"unix:/h:/decide/":              "http://2f68/decide/",
+	} {
+		if _, got := c.at(before); got != want {
+			t.Errorf("%s: %s, want %s", before, got, want)
+		}
+	}
+}
