@@ -152,7 +152,7 @@ var events = map[string]string{
 	"edge_failing":        "The first sentence of the status page has changed: at least half of a model's calls of the last minute (five or more) failed or found it full, or no client can connect. `state` is the sentence, `remedy` what to do.",
 	"edge_out":            "The first sentence of the status page has changed: no engine serves a model. `PenstockModelWithoutEngine` says what to do.",
 	"key_over_limit":      "A limit of a key refuses its calls. The owner of the key has to wait, or the limit has to be raised; `remedy` names it.",
-	"key_within_limit":    "A limit of a key that had a line `key_over_limit` has refused no call for a minute, or has been changed; `key`, `limit`.",
+	"key_within_limit":    "A limit of a key that had a line `key_over_limit` has refused no call for five minutes, or was changed four minutes ago; `key`, `limit`.",
 	"upstream_lacks":      "An engine refuses a `feature` (tools, forced_tool, json_schema and so on) that others of its model answer: `refused` calls with `status`, and the `remedy`.",
 	"upstream_refuses":    "Of its last `answers` to calls with a `feature`, an engine refused `refused`, and the others of its model did not, or there is no other one and it refused all: it may lack the feature, or the calls are wrong. `remedy` says how to start it. The line comes again after five minutes.",
 	"breaker_open":        "An engine fails its calls and gets none for a while; `cause`. `PenstockBreakerOpen` says what to do.",

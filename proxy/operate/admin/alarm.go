@@ -31,7 +31,8 @@ type alarms struct {
 
 type told struct {
 	at    time.Time
-	lines int // number of log lines since the limit started to refuse calls
+	lines int       // number of log lines since the limit started to refuse calls
+	over  time.Time // when the limit was last seen to have refused calls within a minute
 }
 
 type keyLimit struct{ key, limit string }
@@ -46,6 +47,9 @@ const (
 	// keyAgain is the interval between later lines.
 	keySecond = time.Minute
 	keyAgain  = 5 * time.Minute
+	// keyWithin is how long a limit must have refused no call, beyond the minute that the status
+	// page counts, before a line says so. A client that polls is refused only now and then.
+	keyWithin = 4 * time.Minute
 	// alarmKeys is the maximum number of log lines about keys in one check.
 	alarmKeys = 20
 )
@@ -120,7 +124,7 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 		if a.keys == nil {
 			a.keys = map[keyLimit]told{}
 		}
-		a.keys[of] = told{s.Now, t.lines + 1}
+		a.keys[of] = told{s.Now, t.lines + 1, s.Now}
 		lines++
 		used, most, until := zap.Skip(), zap.Skip(), zap.Skip()
 		if !l.Until.IsZero() {
@@ -132,13 +136,17 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// withinLimits logs the limits that have been logged as exceeded and no longer refuse calls.
+// withinLimits logs the limits that have been logged as exceeded and have refused no calls for a
+// while.
 func (a *alarms) withinLimits(s *status.Status, log *zap.Logger) {
-	for of := range a.keys {
+	for of, t := range a.keys {
 		refuses := slices.ContainsFunc(s.Refusals, func(r status.Reason) bool {
 			return r.Key == of.key && r.Limit == of.limit && r.Minute > 0
 		})
-		if !refuses || !s.LimitOf(of.key, of.limit).Over {
+		if refuses && s.LimitOf(of.key, of.limit).Over {
+			t.over = s.Now
+			a.keys[of] = t
+		} else if s.Now.Sub(t.over) >= keyWithin {
 			delete(a.keys, of)
 			log.Info("a key is within its limit again", zap.String("event", "key_within_limit"), zap.String("key", of.key),
 				zap.String("limit", of.limit))

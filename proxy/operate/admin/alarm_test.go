@@ -75,13 +75,26 @@ func TestAlarms(t *testing.T) {
 	}
 	want(look(time.Minute, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit")
 	over.Minute = 0
-	want(look(time.Minute, status.LevelOK, "Healthy", over), zap.InfoLevel, "key_within_limit", `"key":"team-a"`, `"limit":"group_tokens_per_minute"`)
+	if all := look(keyWithin-time.Second, status.LevelOK, "Healthy", over); all != nil {
+		t.Errorf("within its limit for less than five minutes: %v", all)
+	}
+	want(look(time.Second, status.LevelOK, "Healthy", over), zap.InfoLevel, "key_within_limit", `"key":"team-a"`, `"limit":"group_tokens_per_minute"`)
 	if all := look(time.Hour, status.LevelOK, "Healthy"); all != nil {
 		t.Errorf("no more: %v", all)
 	}
 	over.Minute = 1
 	want(look(time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"refused":1`)
-	want(look(time.Minute, status.LevelOK, "Healthy"), zap.InfoLevel, "key_within_limit")
+	lines := 0
+	for range 10 { // refused once every 70 s
+		over.Minute = 0
+		lines += len(look(61*time.Second, status.LevelOK, "Healthy", over))
+		over.Minute = 1
+		lines += len(look(9*time.Second, status.LevelOK, "Healthy", over))
+	}
+	if lines != 2 { // the second line, and one after five more minutes
+		t.Errorf("%d lines about a client that polls", lines)
+	}
+	want(look(keyWithin, status.LevelOK, "Healthy"), zap.InfoLevel, "key_within_limit")
 	var many []status.Reason
 	for i := range 100 {
 		many = append(many, status.Reason{Key: "k" + string(rune('A'+i)), Limit: "requests_per_minute", Minute: 1})
