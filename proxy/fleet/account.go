@@ -84,10 +84,16 @@ func (a *account) Charge(used int64, _ time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.charge(needs{}, needs{tokens: used})
-	if a.usage.lost && a.terms.whenLost == config.LostOpen {
+	if a.open() {
 		return allowed
 	}
 	return a.usage.over(tokens)
+}
+
+// open reports whether no limit applies, because this edge works without the store and fleet.lost
+// is open. The caller must hold mu.
+func (a *account) open() bool {
+	return a.terms.whenLost == config.LostOpen && (a.usage.lost || !a.terms.store.Available())
 }
 
 // settle charges what a call has used instead of what it had reserved.

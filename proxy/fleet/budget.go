@@ -207,6 +207,14 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return costOf(used)
 }
 
+// Open implements limit.Budget.
+func (b *keyBudget) Open(period int, now time.Time) bool {
+	a := b.of(period, now).account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open()
+}
+
 // used returns how much of the budget all edges have used, as far as this edge knows.
 func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 

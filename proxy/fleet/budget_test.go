@@ -188,6 +188,23 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
+// TestOpenBudget checks that a budget ends no running call while the store is lost and fleet.lost is
+// open.
+func TestOpenBudget(t *testing.T) {
+	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false, config.LostClosed: false} {
+		w := newWorld(1, config.KeyLimits{}, lost)
+		e := &budgetEdge{line: w.lines[0]}
+		w.startBudget("a", e, 0)
+		if e.budget.Open(limit.Day, w.now) {
+			t.Errorf("%s: open with the store", lost)
+		}
+		w.lines[0].cut = true
+		if got := e.budget.Open(limit.Day, w.now); got != want {
+			t.Errorf("%s: open without the store: %v, want %v", lost, got, want)
+		}
+	}
+}
+
 // TestForgottenBudget checks that a budget does not start at zero after the store has lost it, no
 // matter which edge asks first. At most the amount that was free at the edges' last answers may be
 // granted.

@@ -30,6 +30,8 @@ type Budget interface {
 	Settle(held Held, used Cost, now time.Time)
 	// Used returns the known usage in a period, excluding the reservations of running calls.
 	Used(period int, now time.Time) Cost
+	// Open reports whether the usage in a period must not end running calls.
+	Open(period int, now time.Time) bool
 }
 
 // Held is the amount that a call has reserved from a budget.
@@ -151,6 +153,8 @@ func (b *localBudget) Used(period int, now time.Time) Cost {
 	b.rollOver(now)
 	return b.used[period]
 }
+
+func (b *localBudget) Open(int, time.Time) bool { return false }
 
 func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	b.mu.Lock()

@@ -204,6 +204,24 @@ func TestCharge(t *testing.T) {
 	}
 }
 
+type openBudget struct{ Budget }
+
+func (openBudget) Open(int, time.Time) bool { return true }
+
+// TestChargeOpen checks that a budget that is open ends no running call.
+func TestChargeOpen(t *testing.T) {
+	now := time.Now()
+	a, _, _ := inGroup(NewKeys(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})
+	a.budget = openBudget{a.budget}
+	var call Reservation
+	if !a.Reserve(&call, Cost{}, now).OK {
+		t.Fatal("the call is refused")
+	}
+	if d := call.Charge(Cost{Tokens: 1000}, now); !d.OK {
+		t.Errorf("a charge above the budget: %+v, want OK", d)
+	}
+}
+
 // TestGroupOfAFleet checks that the fleet counts a group in a separate account, under an id that no
 // key can have. If the group rejects a request, the key must get the request back.
 func TestGroupOfAFleet(t *testing.T) {

@@ -78,6 +78,9 @@ func (h *holding) charge(used Cost, now time.Time) Decision {
 
 func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
 	for p := range Periods {
+		if b.Open(p, now) {
+			continue
+		}
 		budget, used := OfPeriod(l, p), b.Used(p, now)
 		spent := !budget.Spend.Zero() && !used.Spend.Less(budget.Spend)
 		if spent || budget.Tokens > 0 && used.Tokens >= budget.Tokens {
