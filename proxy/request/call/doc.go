@@ -73,7 +73,7 @@
 // A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the
 // client has received. A stream resumes after its engine is lost. It also leaves a stalled engine
-// (attempt.Mover) or an engine whose drain time has passed (resumer.leaves), once it has acquired a
+// (attempt.Mover) or an engine whose drain time has passed (Call.leavesDrained), once it has acquired a
 // slot at another engine.
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the

@@ -133,8 +133,8 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c, now := l.call, time.Now()
 	l.giveUp(f, false, now)
 	c.tries.exclude(c.tries.upstream)
-	c.tries.excluded = resumer(l).unfit(c.tries.excluded)
-	c.tries.kept.Begun().GoOn(c.request.Chat())
+	c.tries.excluded = appendCannotContinue(c.tries.excluded, c.config.model.Route.Targets(), c.tries.recording.HasReasoning())
+	c.tries.recording.Continue(c.request.Chat())
 	c.times.addAwaited(now)
 	at, after := l.ask(now)
 	if at == failed {
@@ -142,7 +142,7 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 		return failed, f
 	}
 	c.tries.sends.Note(retry.Resume)
-	c.tries.kept.NextEngine()
+	c.tries.recording.NextEngine()
 	c.shared.Counters.Resumed.Inc()
 	return at, after
 }
@@ -168,8 +168,8 @@ func (l loop) state(f *failure.Failure) retry.State {
 		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.tries.sends,
 	}
 	if s.Part {
-		s.Resumable = f.EngineLost() && resumer(l).allows(time.Now())
-		s.Complete = s.Resumable && resumer(l).complete()
+		s.Resumable = f.EngineLost() && c.mayResume(time.Now())
+		s.Complete = s.Resumable && c.tries.recording.Full(&c.request.Chat().Tokens)
 		return s
 	}
 	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())

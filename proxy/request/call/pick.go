@@ -125,8 +125,8 @@ func (p picker) Leave() bool {
 	switch {
 	case c.record.Committed && !c.body.Held(): // the request was released
 		return false
-	case c.tries.goesOn():
-		if !(resumer{c}).allows(now) {
+	case c.tries.mustContinue():
+		if !c.mayResume(now) {
 			return false
 		}
 	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Spent():
@@ -138,8 +138,8 @@ func (p picker) Leave() bool {
 	q := p.query(now)
 	q.UpOnly = true
 	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
-	if c.tries.goesOn() {
-		q.Exclude = resumer{c}.unfit(q.Exclude)
+	if c.tries.mustContinue() {
+		q.Exclude = appendCannotContinue(q.Exclude, c.config.model.Route.Targets(), c.tries.recording.HasReasoning())
 	}
 	lease, target, err := c.config.model.Route.Acquire(&q)
 	if err != nil {

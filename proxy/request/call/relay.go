@@ -168,7 +168,7 @@ func (r *relay) fillStream() {
 		r.now = instant.Now()
 		return
 	}
-	if (resumer{c}).leaves() {
+	if c.leavesDrained() {
 		r.failed(failure.HandedOver())
 		r.now = instant.Now()
 		return
@@ -190,10 +190,10 @@ func (r *relay) fillStream() {
 	if c.record.TTFT == 0 {
 		c.noteFirst(&progress, progress.ReadAt().Std())
 	}
-	if c.body.Held() && r.stream.Started() && !(resumer{c}).able() {
+	if c.body.Held() && r.stream.Started() && !c.resumable() {
 		c.clearPoison()
 		c.releaseRequest()
-		resumer{c}.forget()
+		c.tries.recording.Release()
 	}
 	switch {
 	case err == nil:
@@ -250,8 +250,7 @@ func fillWaiting(r *relay) {
 // current engine continues another engine's answer, showsPart returns false until the current
 // engine has sent something.
 func (c *Call) showsPart() bool {
-	r, kept := c.relay, c.tries.kept
-	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
+	return c.showsAnswer() && !c.tries.recording.Continuing()
 }
 
 func (c *Call) showsAnswer() bool {
@@ -279,7 +278,9 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 	}
 	c.setPhase(&phaseStreaming) // the call may have been waiting for a slot
 	if at == complete {
-		if *r.out, r.done = (resumer{c}).finish(*r.out); r.done {
+		var err error
+		if *r.out, err = c.tries.recording.FinishFull(*r.out); err == nil {
+			r.done = true
 			c.failAttempt(f, time.Now())
 			return
 		}
@@ -382,7 +383,7 @@ func (r *relay) Close() error {
 		c.fail(failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOut()
-	resumer{c}.forget()
+	c.tries.recording.Release()
 	return nil
 }
 
@@ -425,7 +426,7 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.Note(progress.Events, instant.Of(now))
 	}
-	if c.ep.Form || stream.Started() && !(resumer{c}).able() {
+	if c.ep.Form || stream.Started() && !c.resumable() {
 		c.releaseRequest()
 	} else {
 		c.trace.keep(&c.client)

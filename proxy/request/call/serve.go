@@ -51,7 +51,7 @@ func (c *Call) answerOf() endpoint.Answer {
 // tryStream commits the stream when the first event has arrived or stream.commit_after has passed.
 func (c *Call) tryStream() *failure.Failure {
 	a := &c.attempt
-	stream := keeping(c, c.request.Stream(c.answerOf()))
+	stream := c.recorded(c.request.Stream(c.answerOf()))
 	var commit instant.Time
 	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
 		commit = a.Reply.Progress().SentAt().After(after)
@@ -73,7 +73,7 @@ func (c *Call) tryStream() *failure.Failure {
 	default:
 		attempt.Recycle(out)
 		c.memory.Free(attempt.PartOut)
-		resumer{c}.forget()
+		c.tries.recording.Release()
 		return a.FailureOf(err)
 	}
 	commitStream(c, stream, out, done)
@@ -84,7 +84,7 @@ func (c *Call) tryStream() *failure.Failure {
 // for a slot.
 func (c *Call) commitWaiting() {
 	c.times.ask(time.Now())
-	stream := keeping(c, c.tries.wait.stream)
+	stream := c.recorded(c.tries.wait.stream)
 	out := newOut()
 	c.keepalive(stream, out)
 	commitStream(c, stream, out, false)

@@ -28,8 +28,8 @@ type tries struct {
 	doubted bool
 	refused endpoint.Refused // request changes that no engine has accepted yet
 	next    place
-	// record for resuming the stream; nil if the stream cannot be resumed
-	kept *resume.Stream
+	// records the stream so that it can be resumed; nil if the stream cannot be resumed
+	recording *resume.Recording
 	// when a call on a drained engine last tried to acquire a slot at another engine
 	lookedAt time.Time
 	counts   int  // number of requests for token counts
@@ -98,6 +98,8 @@ func (t *tries) takeTurn(next turns.Turn) {
 	t.turn = next
 }
 
-// goesOn reports whether the client has received part of an answer that the next engine must
+// mustContinue reports whether the client has received part of an answer that the next engine must
 // continue.
-func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }
+func (t *tries) mustContinue() bool {
+	return t.recording != nil && t.recording.Started() && !t.recording.Continuing()
+}

@@ -7,6 +7,7 @@ import (
 
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/endpoint"
+	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/sse"
 )
@@ -19,17 +20,17 @@ func (chatCodec) Ended()                                                     {}
 func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.Reply) ([]byte, error) { return dst, nil }
 func (chatCodec) MediaType() string                                          { return "" }
 func (chatCodec) InBand() bool                                               { return true }
-func wrap(m *limit.Memory) *Stream {
+func record(m *limit.Memory) *Recording {
 	s := new(answer.Stream)
 	s.Reset(&answer.Options{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})
-	return Wrap(chatCodec{s}, m)
+	return Record(chatCodec{s}, m)
 }
 
 func deltaEvent(delta string) sse.Event {
 	return sse.Event{Data: []byte(`{"id":"c","object":"chat.completion.chunk","created":1,"model":"x","choices":[{"index":0,"delta":{` + delta + `}}]}`)}
 }
 
-func add(t *testing.T, s *Stream, deltas ...string) (out string) {
+func add(t *testing.T, s *Recording, deltas ...string) (out string) {
 	t.Helper()
 	for _, d := range deltas {
 		b, err := s.Append(nil, deltaEvent(d))
@@ -41,27 +42,33 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// TestKept checks that a stream stores the text that the client has received. The stored text must
+// partial returns the answer that the next engine would continue.
+func partial(s *Recording) *chat.Begun {
+	s.Continue(new(chat.Request))
+	return &s.begun
+}
+
+// TestRecording checks that a stream stores the text that the client has received. The stored text must
 // equal the engine's text, must end with a complete character, and must not contain the reasoning.
-func TestKept(t *testing.T) {
-	s := wrap(limit.NewMemory(1 << 20))
+func TestRecording(t *testing.T) {
+	s := record(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
-	if s.Said() {
-		t.Error("reasoning alone can be gone on with")
+	if s.HasNewText() {
+		t.Error("reasoning alone counts as text")
 	}
 	// The text ends with half of a surrogate pair.
 	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`)
-	b := s.Begun()
-	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.Thought() || s.Said() || !s.Awaits() {
-		t.Errorf("kept %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
+	b := partial(s)
+	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.HasReasoning() || s.HasNewText() || !s.Continuing() {
+		t.Errorf("recorded %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
 	}
 	s.NextEngine()
 	out := add(t, s, `"role":"assistant","content":null`, `"content":"\ud83d\ude97 goes"`)
-	if !strings.Contains(out, `"content":"\ud83d\ude97 goes"`) || strings.Contains(out, "role") || !s.Said() {
+	if !strings.Contains(out, `"content":"\ud83d\ude97 goes"`) || strings.Contains(out, "role") || !s.HasNewText() {
 		t.Errorf("the client gets %s", out)
 	}
-	if b := s.Begun(); string(b.Text) != `The \"mill\" 🚲 \ud83d\ude97 goes` {
-		t.Errorf("kept %q, want the text without the cut escape", b.Text)
+	if b := partial(s); string(b.Text) != `The \"mill\" 🚲 \ud83d\ude97 goes` {
+		t.Errorf("recorded %q, want the text without the cut escape", b.Text)
 	}
 	u := s.Usage()
 	if u.Resumed != 1 || u.Completion != 7 || u.Prompt != 9 || u.ResumedPrompt != 9+6 {
@@ -69,9 +76,9 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNotKept checks that a stream stores nothing if no engine could continue the answer or no
+// TestNotRecorded checks that a stream stores nothing if no engine could continue the answer or no
 // memory is left, and that it releases all memory.
-func TestNotKept(t *testing.T) {
+func TestNotRecorded(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":             {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
 		"a refusal":               {`"content":"I"`, `"refusal":"cannot"`},
@@ -79,12 +86,12 @@ func TestNotKept(t *testing.T) {
 		"too long":                {`"content":"` + strings.Repeat("w", 3<<10) + `"`, `"content":"` + strings.Repeat("x", 80<<10) + `"`},
 	} {
 		m := limit.NewMemory(64 << 10)
-		s := wrap(m)
+		s := record(m)
 		if out := add(t, s, deltas...); strings.Count(out, "data: ") != len(deltas) {
 			t.Errorf("%s: the client gets %.300s", name, out)
 		}
-		if s.Keeps() || s.Said() || s.Awaits() || m.Used() != 0 {
-			t.Errorf("%s: kept, %d bytes", name, m.Used())
+		if s.Usable() || s.HasNewText() || s.Continuing() || m.Used() != 0 {
+			t.Errorf("%s: recorded, %d bytes", name, m.Used())
 		}
 		s.Release()
 		if out := add(t, s, `"content":"on"`); !strings.Contains(out, `"on"`) {
@@ -93,35 +100,33 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestYields checks that streams release their stored text if more than half of the budget is in
+// TestUsable checks that streams release their stored text if more than half of the budget is in
 // use.
-func TestYields(t *testing.T) {
+func TestUsable(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
-	s := wrap(m)
+	s := record(m)
 	add(t, s, `"content":"The"`)
-	s.Yields()
-	if !s.Keeps() || m.Used() == 0 {
-		t.Errorf("not kept, %d bytes", m.Used())
+	if !s.Usable() || m.Used() == 0 {
+		t.Errorf("not recorded, %d bytes", m.Used())
 	}
 	m.Reserve(40 << 10)
-	s.Yields()
-	if s.Keeps() || m.Used() != 40<<10 {
-		t.Errorf("kept: %d bytes", m.Used())
+	if s.Usable() || m.Used() != 40<<10 {
+		t.Errorf("recorded: %d bytes", m.Used())
 	}
 }
 
-// TestKeptGrows checks that a long answer reserves more memory only when its buffer doubles.
-func TestKeptGrows(t *testing.T) {
+// TestRecordingGrows checks that a long answer reserves more memory only when its buffer doubles.
+func TestRecordingGrows(t *testing.T) {
 	m := limit.NewMemory(8 << 20)
-	s := wrap(m)
+	s := record(m)
 	want := ""
 	for i := range 20_000 {
 		piece := fmt.Sprintf(" %d", i)
 		add(t, s, `"content":"`+piece+`"`)
 		want += piece
 	}
-	if b := s.Begun(); string(b.Text) != want || m.Used() > 4*int64(len(want)) {
-		t.Errorf("%d of %d bytes are kept in %d", len(b.Text), len(want), m.Used())
+	if b := partial(s); string(b.Text) != want || m.Used() > 4*int64(len(want)) {
+		t.Errorf("%d of %d bytes are recorded in %d", len(b.Text), len(want), m.Used())
 	}
 	s.Release()
 	if m.Used() != 0 {
@@ -129,7 +134,7 @@ func TestKeptGrows(t *testing.T) {
 	}
 }
 
-// TestTokens checks that a Stream caps an engine's token counts at what the client can have
+// TestTokens checks that a Recording caps an engine's token counts at what the client can have
 // received.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {
@@ -147,13 +152,13 @@ func TestTokens(t *testing.T) {
 		"ever more than received": {"one", []int{1000, 2000, 3000}, 9},
 		"up and down":             {"one", []int{1000, 0, 1000, 0}, 3},
 	} {
-		s := wrap(limit.NewMemory(1 << 20))
+		s := record(limit.NewMemory(1 << 20))
 		for _, n := range c.counts {
 			if _, err := s.Append(nil, counted(c.text, n)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := s.Tokens(); got != c.want || s.Begun().Tokens != c.want {
+		if got := s.tokens; got != c.want || partial(s).Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, got, c.want)
 		}
 	}
