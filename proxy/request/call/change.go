@@ -63,7 +63,9 @@ func (h changer) note(why *failure.Failure) {
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
 		return
 	}
-	fitter(h).count(why)
+	if n := countedPrompt(why); n > 0 && c.request.Limit().TokenLimit() > 0 {
+		c.tokens.counted = n
+	}
 	if tookChange(c.tries.refused, why) {
 		h.learn()
 	}

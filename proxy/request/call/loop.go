@@ -72,7 +72,7 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 		now = now.Add(waited)
 	}
 	l.beginTry(lease, target, now)
-	fitter(l).lower(target)
+	l.call.lowerLimit(target)
 	f := l.open(lease, target, lease.Exchange())
 	l.call.sentToEngine()
 	return asked, f
@@ -106,7 +106,8 @@ func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *fail
 		return failed, l.lastFailure(f)
 	}
 	if step == retry.Larger {
-		fitter(l).excludeSmaller()
+		x := c.contexts()
+		t.excluded = x.appendSmaller(t.excluded)
 		c.shared.Counters.Refits.Inc()
 	}
 	if step == retry.Below {
@@ -175,7 +176,10 @@ func (l loop) state(f *failure.Failure) retry.State {
 	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())
 	if c.attempt.Target() != nil {
 		s.Room, s.Below = picker(l).otherTarget(), picker(l).mayLeaveTier()
-		s.Longer = f.API.Code == apierr.CodeContextLength && fitter(l).roomElsewhere()
+		if f.API.Code == apierr.CodeContextLength {
+			x := c.contexts()
+			s.Longer = x.roomElsewhere()
+		}
 	}
 	return s
 }
@@ -187,12 +191,15 @@ func (l loop) failureOf(f *failure.Failure) retry.Failure {
 }
 
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
-	t := &l.call.tries
+	c, t := l.call, &l.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
 		// The client gets the first refusal, because the second engine did not contradict it.
 		return t.failure
 	}
-	fitter(l).explain(f)
+	if f.API.Code == apierr.CodeContextLength && !c.config.model.Rules.Strict && c.attempt.Target() != nil && !c.ep.Form {
+		x := c.contexts()
+		x.explain(f)
+	}
 	return f
 }
 
