@@ -102,9 +102,10 @@ func (c *Call) fail(f *failure.Failure) {
 // attempt at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
-func (c *Call) learnChange() {
+// learnAccepted learns from an answer that the engine accepts the changed request.
+func (c *Call) learnAccepted() {
 	if c.record.TTFT > 0 {
-		changer{c}.learn()
+		c.learnRefusal()
 	}
 }
 
@@ -161,7 +162,7 @@ func (c *Call) release() {
 	defer c.memory.Release()
 	defer c.releaseSent()
 	defer c.tokens.learn(c.tries.upstream)
-	defer c.learnChange()
+	defer c.learnAccepted()
 	defer picker{c}.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is open here only after a panic
 	// The client may have disconnected before the call moved to the new slot.

@@ -54,43 +54,34 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	return why.About == engineerror.SubjectRoles
 }
 
-// changer sends a changed request to the engine that rejected the original request. Sending it does
-// not count as a retry or use the retry budget, and the client does not notice.
-type changer struct{ call *Call }
+// A changed request goes to the engine that rejected the original request. Sending it does not
+// count as a retry or use the retry budget, and the client does not notice.
 
-func (h changer) note(why *failure.Failure) {
-	c := h.call
+// noteRejection records what a rejection says about the request: how long its prompt is, and
+// whether the engine accepted an earlier change.
+func (c *Call) noteRejection(f *failure.Failure) {
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
 		return
 	}
-	if n := countedPrompt(why); n > 0 && c.request.Limit().TokenLimit() > 0 {
+	if n := countedPrompt(f); n > 0 && c.request.Limit().TokenLimit() > 0 {
 		c.tokens.counted = n
 	}
-	if tookChange(c.tries.refused, why) {
-		h.learn()
+	if tookChange(c.tries.refused, f) {
+		c.learnRefusal()
 	}
 }
 
-func (h changer) helps(why *failure.Failure) bool {
-	_, ok := h.after(why)
-	return ok
-}
-
-func (h changer) after(why *failure.Failure) (change, bool) {
-	c := h.call
-	if c.attempt.Target() == nil {
+// changeFor returns the change after which the current engine may accept the request.
+func (c *Call) changeFor(f *failure.Failure) (change, bool) {
+	target := c.attempt.Target()
+	if target == nil {
 		return change{}, false
 	}
-	to := h.target(c.attempt.Lease(), c.attempt.Target())
-	return changeAfter(why, endpoint.SentOf(c.request, &to))
+	to := c.requestTarget(c.attempt.Lease().Upstream(), target)
+	return changeAfter(f, endpoint.SentOf(c.request, &to))
 }
 
-func (h changer) change(why *failure.Failure) bool {
-	c := h.call
-	changed, ok := h.after(why)
-	if !ok {
-		return false
-	}
+func (c *Call) applyChange(changed change) {
 	counters := &c.shared.Counters
 	switch {
 	case changed.limit > 0:
@@ -102,13 +93,11 @@ func (h changer) change(why *failure.Failure) bool {
 		counters.withoutEffort.Inc()
 	}
 	c.tries.refused = changed.refused
-	return true
 }
 
-// target returns the endpoint.Target of an attempt, including the changes that the attempt's engine
-// is known to need.
-func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint.Target {
-	c, up := h.call, lease.Upstream()
+// requestTarget returns the endpoint.Target of an attempt, including the changes that the engine is
+// known to need.
+func (c *Call) requestTarget(up *upstreams.Upstream, target *routing.Target) endpoint.Target {
 	m := c.config.model
 	to := endpoint.Target{
 		Upstream: up, Model: m, Served: target.Served, Stream: c.request.AsksStream(up.Engine()), Formats: &c.shared.formats,
@@ -121,9 +110,10 @@ func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint
 	return to
 }
 
-func (h changer) learn() {
-	c, changed := h.call, h.call.tries.refused
-	target := c.attempt.Target()
+// learnRefusal stores that the engine accepts the changed request, so that later requests to the
+// engine are changed before they are sent.
+func (c *Call) learnRefusal() {
+	changed, target := c.tries.refused, c.attempt.Target()
 	if changed == (endpoint.Refused{}) || target == nil {
 		return
 	}

@@ -39,12 +39,12 @@ func (l loop) first(now time.Time) (standing, *failure.Failure) {
 func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	at := asked
 	for at == asked && f != nil {
-		changer(l).note(f)
-		switch step := l.decide(f); step {
+		l.call.noteRejection(f)
+		switch step, changed := l.decide(f); step {
 		case retry.Finish:
 			return complete, f
 		case retry.Repeat, retry.Change:
-			at, f = l.askAgain(step, f)
+			at, f = l.askAgain(step, changed, f)
 		case retry.Resume:
 			at, f = l.resume(f)
 		default:
@@ -78,10 +78,13 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	return asked, f
 }
 
-func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
+func (l loop) askAgain(step retry.Step, changed change, f *failure.Failure) (standing, *failure.Failure) {
 	c := l.call
-	if step == retry.Repeat && !l.pause(notNowPause) || step == retry.Change && !changer(l).change(f) {
+	if step == retry.Repeat && !l.pause(notNowPause) {
 		return l.askElsewhere(retry.Fail, f)
+	}
+	if step == retry.Change {
+		c.applyChange(changed)
 	}
 	now, lease, target := time.Now(), c.attempt.Lease(), c.attempt.Target()
 	c.noteFailed(f, now)
@@ -148,16 +151,19 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	return at, after
 }
 
-// decide chooses the next step. If that step needs the retry budget but the budget is empty, decide
-// chooses a step that does not need it.
-func (l loop) decide(f *failure.Failure) retry.Step {
-	state, why := l.state(f), l.failureOf(f)
+// decide chooses the next step, and the change that retry.Change makes. If the step needs the retry
+// budget but the budget is empty, decide chooses a step that does not need it.
+func (l loop) decide(f *failure.Failure) (retry.Step, change) {
+	c := l.call
+	changed, changeable := c.changeFor(f)
+	state := l.state(f)
+	why := retry.Failure{Cause: f.Next(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.asked)}
 	step := retry.Decide(&state, &why)
-	if !retry.Charged(step, &why) || l.call.shared.takeRetry(l.call.config.snapshot.Config.Retry.Budget) {
-		return step
+	if !retry.Charged(step, &why) || c.shared.takeRetry(c.config.snapshot.Config.Retry.Budget) {
+		return step, changed
 	}
 	state.NoBudget = true
-	return retry.Decide(&state, &why)
+	return retry.Decide(&state, &why), changed
 }
 
 func (l loop) state(f *failure.Failure) retry.State {
@@ -182,12 +188,6 @@ func (l loop) state(f *failure.Failure) retry.State {
 		}
 	}
 	return s
-}
-
-func (l loop) failureOf(f *failure.Failure) retry.Failure {
-	return retry.Failure{
-		Cause: f.Next(), Elsewhere: f.Retry, Changeable: changer(l).helps(f), Worked: time.Since(l.call.times.asked),
-	}
 }
 
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {

@@ -72,7 +72,7 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 		terms.Tracestate = l.call.trace.state(&l.call.client)
 	}
 	a.Begin(&terms, lease, target, x)
-	to := changer(l).target(lease, target)
+	to := l.call.requestTarget(lease.Upstream(), target)
 	sending, err := l.call.request.Fill(to)
 	lease.Needs(l.call.tries.needs)
 	if errors.Is(err, endpoint.ErrNoPath) {
