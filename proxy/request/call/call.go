@@ -163,7 +163,7 @@ func (c *Call) release() {
 	defer c.releaseSent()
 	defer c.tokens.learn(c.tries.upstream)
 	defer c.learnAccepted()
-	defer picker{c}.leaveQueue()
+	defer c.tries.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is open here only after a panic
 	// The client may have disconnected before the call moved to the new slot.
 	if n := c.tries.takeNext(); n.lease != nil {
@@ -249,10 +249,10 @@ func (c *Call) account() {
 
 func recycle(c *Call) {
 	id, lines, why := c.client.requestID, c.client.lines[:0], c.tries.why
-	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]
+	excluded, prefix := c.tries.excluded[:0], c.tries.conversation.prefix[:0]
 	*c = Call{} // in place, because a new value would first be built and then copied
 	c.client.requestID, c.client.lines, c.tries.why = id, lines, why
-	c.tries.excluded, c.tries.talk.prefix = excluded, prefix
+	c.tries.excluded, c.tries.conversation.prefix = excluded, prefix
 	pool.Put(c)
 }
 

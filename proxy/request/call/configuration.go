@@ -19,9 +19,9 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 	c.begun.BeginCall()
 }
 
-// follow moves the call to the newest snapshot. It returns false if the call already uses that
+// update moves the call to the newest snapshot. It returns false if the call already uses that
 // snapshot, or if that snapshot does not contain the call's model.
-func (c *configuration) follow(newest *snapshot.Snapshot) bool {
+func (c *configuration) update(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false
 	}

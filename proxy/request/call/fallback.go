@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"penstock/proxy/running/snapshot"
-	"penstock/routing"
 	"penstock/translate/chat"
-	"penstock/upstreams"
 )
 
 // fallbacks lets a fallback model answer a call if none of the upstreams of the requested model
@@ -17,10 +15,10 @@ type fallbacks struct{ call *Call }
 // the request, and it has a free slot. It does not wait for a slot. Each fallback is tried at most
 // once per call, and the fallbacks of a fallback are not tried. If no fallback can answer, acquire
 // returns the error why unchanged.
-func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
+func (f fallbacks) acquire(now time.Time, why error) (slot, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
-		return nil, nil, why
+		return slot{}, why
 	}
 	for len(t.fallback) > 0 {
 		m, ok := c.config.snapshot.ModelByID(t.fallback[0])
@@ -28,11 +26,11 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 		if !ok || c.rates.key != nil && !c.rates.key.Allows(m.Config.ID) || !c.ep.ServedBy(m) || m.Crowded() {
 			continue
 		}
-		if lease, target, ok := f.from(m, now); ok {
-			return lease, target, nil
+		if s, ok := f.from(m, now); ok {
+			return s, nil
 		}
 	}
-	return nil, nil, why
+	return slot{}, why
 }
 
 // left reports whether a fallback remains that may give the complete answer. This is possible even
@@ -46,30 +44,29 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
+func (f fallbacks) from(m *snapshot.Model, now time.Time) (slot, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)
 	if err != nil || !f.fits(m, now) {
-		return nil, nil, false
+		return slot{}, false
 	}
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
-	c.config.model, t.pool, t.talk.prefix = m, checked.Pool, t.talk.prefix[:0]
+	c.config.model, t.pool, t.conversation.prefix = m, checked.Pool, t.conversation.prefix[:0]
 	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.prompt)
-	q := picker(f).query(now)
+	q := c.query(now)
 	q.Overflow, q.RetryAfter = true, 0
-	lease, target, err := m.Route.Acquire(&q)
+	s, err := acquireSlot(m.Route, &q)
 	if err != nil {
-		c.config.model, t.pool, t.talk.prefix, t.excluded = before, pool, t.talk.prefix[:0], t.excluded[:excluded]
-		return nil, nil, false
+		c.config.model, t.pool, t.conversation.prefix, t.excluded = before, pool, t.conversation.prefix[:0], t.excluded[:excluded]
+		return slot{}, false
 	}
-	t.takeTurn(routing.BeginTurn(m.Route, &q, lease))
 	if c.record.Asked == "" {
 		c.record.Asked = c.record.Model
 	}
 	c.public.instead.Store(m)
 	c.record.Model, c.record.Pool, c.record.Dropped = m.Config.ID, checked.PoolName, checked.Dropped
 	c.tokens.promptBytes, t.overflow = checked.PromptBytes, true
-	return lease, target, true
+	return s, true
 }
 
 // fits reports whether the prompt and a short answer fit into the context of m. It returns true if

@@ -56,7 +56,7 @@ type contexts struct {
 }
 
 func (c *Call) contexts() contexts {
-	return contexts{c.config.model, c.request.Limit(), c.promptLength(), c.attempt.Target(), picker{c}.tiers()}
+	return contexts{c.config.model, c.request.Limit(), c.promptLength(), c.attempt.Target(), c.tiers()}
 }
 
 func (x *contexts) of(t *routing.Target) int { return attempt.ContextOf(x.model, x.limit, t) }

@@ -190,7 +190,7 @@ func (h hooks) restart() {
 	c.rates.held.Cancel()
 	t := &c.tries
 	t.excluded, t.rank = t.excluded[:0], 0
-	t.talk = conversation{prefix: t.talk.prefix[:0]}
+	t.conversation = conversation{prefix: t.conversation.prefix[:0]}
 	c.record.Class, c.record.Dropped = "", nil
 }
 

@@ -41,10 +41,10 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
-		Pool: c.tries.pool, Key: c.record.Key, Tiers: picker(l).tiers(), Now: time.Now(), Rand: rand.Uint64(),
+		Pool: c.tries.pool, Key: c.record.Key, Tiers: l.call.tiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
 	route := routing.First(m.Route) // only the first tier is asked
-	targets, own := route.Targets(), routing.Query{Arms: picker(l).arms()}
+	targets, own := route.Targets(), routing.Query{Arms: l.call.arms()}
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
 			q.Exclude = append(q.Exclude, u.ID())

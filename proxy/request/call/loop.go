@@ -58,9 +58,9 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 // with asked occurred while sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
-	lease, target, err := picker(l).acquire(now)
+	s, err := l.call.acquire(now)
 	if err != nil && !errors.Is(err, errWaiting) {
-		lease, target, err = fallbacks(l).acquire(now, err)
+		s, err = fallbacks(l).acquire(now, err)
 	}
 	switch {
 	case errors.Is(err, errWaiting):
@@ -71,9 +71,10 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	if waited := l.call.record.Queue - queued; waited > 0 {
 		now = now.Add(waited)
 	}
-	l.beginTry(lease, target, now)
-	l.call.lowerLimit(target)
-	f := l.open(lease, target, lease.Exchange())
+	l.call.tries.takeTurn(s.turn)
+	l.beginTry(s.lease, s.target, now)
+	l.call.lowerLimit(s.target)
+	f := l.open(s.lease, s.target, s.lease.Exchange())
 	l.call.sentToEngine()
 	return asked, f
 }
@@ -114,7 +115,7 @@ func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *fail
 		c.shared.Counters.Refits.Inc()
 	}
 	if step == retry.Below {
-		picker(l).leaveTier()
+		l.call.leaveTier()
 	}
 	t.doubted = t.doubted || f.Doubt != nil && !f.Retry
 	c.times.addAwaited(now)
@@ -181,7 +182,7 @@ func (l loop) state(f *failure.Failure) retry.State {
 	}
 	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())
 	if c.attempt.Target() != nil {
-		s.Room, s.Below = picker(l).otherTarget(), picker(l).mayLeaveTier()
+		s.Room, s.Below = l.call.otherTarget(), l.call.mayLeaveTier()
 		if f.API.Code == apierr.CodeContextLength {
 			x := c.contexts()
 			s.Longer = x.roomElsewhere()
@@ -213,7 +214,7 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	}
 	l.noteOwnArm()
 	m := l.call.config.model
-	next := m.Route.NextChance(picker(l).tiers(), now)
+	next := m.Route.NextChance(l.call.tiers(), now)
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
 }
 

@@ -81,7 +81,7 @@ func (all participants) shown(b []byte) {
 func (c *Call) about(now time.Time) participant.Call {
 	a := participant.Call{
 		Snapshot: c.config.snapshot, Model: c.config.model, Endpoint: c.ep, Request: c.request, Body: &c.body,
-		RequestID: c.client.requestID, Key: c.rates.key, Pool: c.tries.pool, Tiers: picker{c}.tiers(),
+		RequestID: c.client.requestID, Key: c.rates.key, Pool: c.tries.pool, Tiers: c.tiers(),
 		Tokens: c.tokens.prompt, Engines: c.tries.targets, Fallback: c.record.Asked != "", Now: now, Abort: &c.abort,
 	}
 	if c.client.ctx != nil && c.relay == nil {

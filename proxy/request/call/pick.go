@@ -11,150 +11,153 @@ import (
 	"penstock/routing"
 	"penstock/routing/queue"
 	"penstock/routing/turns"
-	"penstock/translate/chat"
 	"penstock/upstreams"
 )
 
-type picker struct{ call *Call }
+// slot is a slot at an engine to which the call has not been sent yet.
+type slot struct {
+	lease  *upstreams.Lease // nil if there is none
+	target *routing.Target
+	turn   turns.Turn // turn of the call's key at the engine
+}
+
+func acquireSlot(r *routing.Route, q *routing.Query) (slot, error) {
+	lease, target, err := r.Acquire(q)
+	if err != nil {
+		return slot{}, err
+	}
+	return slot{lease, target, routing.BeginTurn(r, q, lease)}, nil
+}
 
 // acquire picks a target and acquires a slot. If no slot is free and the model has a queue, it
 // waits in the queue. If a reload has retired all targets in the call's snapshot, acquire tries the
 // newest snapshot, so that a reload does not reject calls. If the wait must be interrupted, acquire
 // returns errWaiting, and the next call of acquire resumes the wait.
-func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
-	if n := p.call.tries.takeNext(); n.lease != nil {
-		p.call.tries.takeTurn(n.turn)
-		return n.lease, n.target, nil
+func (c *Call) acquire(now time.Time) (slot, error) {
+	if next := c.tries.takeNext(); next.lease != nil {
+		return next, nil
 	}
-	if p.call.tries.wait != nil {
-		return p.await()
+	if c.tries.wait != nil {
+		return c.awaitSlot()
 	}
-	m := p.call.config.model
-	q := p.query(now)
+	m, q := c.config.model, c.query(now)
 	// Otherwise, a fallback may answer.
-	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 {
+	if m.Queue == nil && c.tries.targets == 0 && len(m.Config.Fallback) == 0 {
 		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
 	}
 	if m.Crowded() && !q.Overflow {
-		return p.waitForSlot(&q, m.Route.Full(&q))
+		return c.waitForSlot(&q, m.Route.Full(&q))
 	}
-	lease, target, err := m.Route.Acquire(&q)
+	s, err := acquireSlot(m.Route, &q)
 	if err == nil {
-		p.call.tries.takeTurn(routing.BeginTurn(m.Route, &q, lease))
-		return lease, target, nil
+		return s, nil
 	}
 	var full *routing.FullError
 	switch {
 	case errors.As(err, &full):
-		return p.waitForSlot(&q, err)
+		return c.waitForSlot(&q, err)
 	case errors.Is(err, routing.ErrStarting):
 		m.Route.Wake(&q)
-		return p.waitForSlot(&q, err)
-	case !errors.Is(err, routing.ErrNoUpstream), !p.follow():
-		return nil, nil, err
+		return c.waitForSlot(&q, err)
+	case !errors.Is(err, routing.ErrNoUpstream), !c.updateSnapshot():
+		return slot{}, err
 	}
-	return p.acquire(now)
+	return c.acquire(now)
 }
 
-// follow moves the call to the newest snapshot, in which the call's model may have other targets.
-// It returns false if the call already uses the newest snapshot, or if that snapshot does not
-// contain the model.
-func (p picker) follow() bool {
-	c := p.call
-	if !c.config.follow(c.shared.Current()) {
+// updateSnapshot moves the call to the newest snapshot, in which the call's model may have other
+// targets. It returns false if the call already uses the newest snapshot, or if that snapshot does
+// not contain the model.
+func (c *Call) updateSnapshot() bool {
+	if !c.config.update(c.shared.Current()) {
 		return false
 	}
 	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, c.tokens.prompt)
 	return true
 }
 
-func (p picker) query(now time.Time) (q routing.Query) {
-	c, t := p.call, &p.call.tries
-	q.Prefix = p.prefixBlocks()
+func (c *Call) query(now time.Time) (q routing.Query) {
+	t, m := &c.tries, c.config.model
+	q.Prefix = t.conversation.prefixBlocks(m, c.rates.key, c.request)
 	q.Pool, q.Key, q.Weight, q.Tokens = t.pool, c.record.Key, c.rates.key.Share(), c.tokens.prompt
-	q.Text, q.Exclude, q.Needs = t.talk.text, t.excluded, t.needs
+	q.Text, q.Exclude, q.Needs = t.conversation.text, t.excluded, t.needs
 	q.Now, q.Rand = now, rand.Uint64()
 	q.Busy = t.failure != nil && t.failure.Outcome == upstreams.OutcomeRefused
-	q.Tiers, q.Overflow = p.tiers(), t.overflow || c.config.model.Queue == nil
-	q.Arms = p.arms()
-	if route := p.call.config.model.Route; route.WantsPrefix() {
-		s := p.call.session()
+	q.Tiers, q.Overflow = c.tiers(), t.overflow || m.Queue == nil
+	q.Arms = c.arms()
+	if m.Route.WantsPrefix() {
+		s := c.session()
 		q.Session, q.CacheKey = s.ID, s.CacheKey
-		if p.call.tries.why == nil {
-			p.call.tries.why = new(why)
+		if t.why == nil {
+			t.why = new(why)
 		}
-		q.Why = &p.call.tries.why.pick
-	} else if p.call.tries.why != nil {
-		p.call.tries.why.pick.Reason = "" // may be set from an earlier attempt or model
+		q.Why = &t.why.pick
+	} else if t.why != nil {
+		t.why.pick.Reason = "" // may be set from an earlier attempt or model
 	}
-	if rank := p.call.tries.rank; rank > 0 {
-		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
+	if t.rank > 0 {
+		q.Rank, q.Reserve = t.rank, m.Config.Reserve
 	}
 	return q
 }
 
+// tiers returns the external tiers that the key may use.
+func (c *Call) tiers() uint8 {
+	if key := c.rates.key; key != nil && key.Tiers != 0 {
+		return c.config.snapshot.Keys.Tiers(key)
+	}
+	return 0
+}
+
 // arms returns the arms that the call uses. All calls of a conversation use the same arms. Calls
 // outside a conversation use the arms of their key.
-func (p picker) arms() routing.Arms {
-	c := p.call
+func (c *Call) arms() routing.Arms {
 	route := c.config.model.Route
 	if !routing.SharesCalls(route) {
 		return 0
 	}
-	if c.tries.talk.number == 0 {
-		begin := chat.Beginning(c.request.Chat())
-		if c.tries.talk.number = routing.CallNumber(c.record.Key, begin); c.record.Key == "" && begin == nil {
-			c.tries.talk.number = rand.Uint64()
-		}
-	}
-	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
-}
-
-func (p picker) tiers() uint8 {
-	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
-		return p.call.config.snapshot.Keys.Tiers(key)
-	}
-	return 0
+	return routing.ArmsOf(route, c.tries.conversation.callNumber(c.record.Key, c.request), c.tiers())
 }
 
 // Leave implements attempt.Mover. It acquires a slot at another engine before the call leaves its
 // current engine. If no slot is free, the call does not queue but stays at its engine, which may
 // still continue.
-func (p picker) Leave() bool {
-	c, now := p.call, time.Now()
+func (c *Call) Leave() bool {
+	now, t := time.Now(), &c.tries
+	continued := t.mustContinue()
 	switch {
 	case c.record.Committed && !c.body.Held(): // the request was released
 		return false
-	case c.tries.mustContinue():
+	case continued:
 		if !c.mayResume(now) {
 			return false
 		}
-	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Spent():
+	case t.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Spent():
 		return false
 	}
-	if upstreams.HandsOver(c.tries.upstream) {
-		p.follow()
+	if upstreams.HandsOver(t.upstream) {
+		c.updateSnapshot()
 	}
-	q := p.query(now)
+	q, route := c.query(now), c.config.model.Route
 	q.UpOnly = true
-	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
-	if c.tries.mustContinue() {
-		q.Exclude = appendCannotContinue(q.Exclude, c.config.model.Route.Targets(), c.tries.recording.HasReasoning())
+	q.Exclude = append(slices.Clip(q.Exclude), t.upstream.ID())
+	if continued {
+		q.Exclude = appendCannotContinue(q.Exclude, route.Targets(), t.recording.HasReasoning())
 	}
-	lease, target, err := c.config.model.Route.Acquire(&q)
+	s, err := acquireSlot(route, &q)
 	if err != nil {
 		return false
 	}
-	c.tries.next = place{lease, target, routing.BeginTurn(c.config.model.Route, &q, lease)}
+	t.next = s
 	return true
 }
 
 // slotWait is the wait of a call in the queue of its model. A keep-alive interrupts the wait, but
 // the call does not lose its position in the queue.
 type slotWait struct {
-	place    *queue.Waiting
+	queued   *queue.Waiting
 	query    routing.Query
-	left     <-chan struct{}
+	done     <-chan struct{} // closed when the call is canceled
 	deadline time.Time
 	stream   endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
 }
@@ -163,14 +166,14 @@ var errWaiting = errors.New("the call waits for a slot")
 
 // waitForSlot joins the model's queue, if there is one, and waits for a slot. queue.Queues wakes
 // the call when an upstream changes. It returns the same results as acquire.
-func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
-	c, m := p.call, p.call.config.model
+func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
+	m := c.config.model
 	if m.Queue == nil || q.Overflow {
-		return nil, nil, full
+		return slot{}, full
 	}
-	left, ok := c.abort.Wait()
+	done, ok := c.abort.Wait()
 	if !ok {
-		return nil, nil, full // the loop reports why the call was canceled
+		return slot{}, full // the loop reports why the call was canceled
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
@@ -179,33 +182,31 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	if q.Rank > 0 {
 		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
 	}
-	place, err := m.Queue.Join(&need)
+	queued, err := m.Queue.Join(&need)
 	if err != nil {
-		return p.overflow(q, full)
+		return c.overflow(q, full)
 	}
 	q.Now = time.Now()
-	c.tries.wait = &slotWait{
-		place: place, query: *q, left: left, deadline: q.Now.Add(m.Config.Queue.Wait.D()),
-	}
+	w := &slotWait{queued: queued, query: *q, done: done, deadline: q.Now.Add(m.Config.Queue.Wait.D())}
 	if c.relay == nil && c.record.Stream && !c.ep.Form {
 		if stream := c.request.Stream(c.answerOf()); stream.InBand() {
-			c.tries.wait.stream = stream
+			w.stream = stream
 		}
 	}
-	return p.await()
+	c.tries.wait = w
+	return c.awaitSlot()
 }
 
-func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err error) {
-	c, w := p.call, p.call.tries.wait
-	begun := time.Now()
+func (c *Call) awaitSlot() (s slot, err error) {
+	w, begun := c.tries.wait, time.Now()
 	c.setPhase(&phaseQueued)
-	waited := w.place.Await(w.left, p.patience(begun), w.deadline, func() bool {
+	waited := w.queued.Await(w.done, c.nextKeepalive(begun), w.deadline, func() bool {
 		w.query.Now = time.Now()
-		if p.follow() {
-			w.query.Tiers, w.query.Arms, w.query.Exclude = p.tiers(), p.arms(), c.tries.excluded
+		if c.updateSnapshot() {
+			w.query.Tiers, w.query.Arms, w.query.Exclude = c.tiers(), c.arms(), c.tries.excluded
 		}
 		route := c.config.model.Route
-		lease, target, err = route.Acquire(&w.query)
+		s.lease, s.target, err = route.Acquire(&w.query)
 		if errors.Is(err, routing.ErrStarting) {
 			route.Wake(&w.query)
 			return false
@@ -215,45 +216,42 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	})
 	c.record.Queue += time.Since(begun)
 	if errors.Is(waited, queue.ErrNotYet) {
-		return nil, nil, errWaiting
+		return slot{}, errWaiting
 	}
-	p.leaveQueue()
+	c.tries.leaveQueue()
 	if waited == nil {
-		if err == nil {
-			c.tries.takeTurn(routing.BeginTurn(c.config.model.Route, &w.query, lease))
+		if err == nil { // begins only now, because the line counts turns while calls wait
+			s.turn = routing.BeginTurn(c.config.model.Route, &w.query, s.lease)
 		}
 		c.setPhase(&phaseWaiting)
-		return lease, target, err
+		return s, err
 	}
 	w.query.Now = time.Now()
 	full := c.config.model.Route.Full(&w.query)
 	if errors.Is(waited, queue.ErrLeft) {
-		return nil, nil, full
+		return slot{}, full
 	}
-	return p.overflow(&w.query, full)
+	return c.overflow(&w.query, full)
 }
 
 // overflow tries the tiers that accept calls after the queue was full or a wait timed out. The call
 // does not wait again.
-func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
-	c := p.call
+func (c *Call) overflow(q *routing.Query, full error) (slot, error) {
 	route := c.config.model.Route
 	if route.Tiers == nil {
-		return nil, nil, full
+		return slot{}, full
 	}
 	q.Overflow, c.tries.overflow = true, true
-	lease, target, err := route.Acquire(q)
+	s, err := acquireSlot(route, q)
 	if err == nil {
-		c.tries.takeTurn(routing.BeginTurn(route, q, lease))
 		c.setPhase(&phaseWaiting)
 	}
-	return lease, target, err
+	return s, err
 }
 
-// patience returns when the client of a waiting call needs the next keep-alive.
-func (p picker) patience(now time.Time) time.Time {
-	c, w := p.call, p.call.tries.wait
-	clocks := &c.config.snapshot.Config.Stream
+// nextKeepalive returns when the client of a waiting call needs the next keep-alive.
+func (c *Call) nextKeepalive(now time.Time) time.Time {
+	w, clocks := c.tries.wait, &c.config.snapshot.Config.Stream
 	every := clocks.CommitAfter.D()
 	switch r := c.relay; {
 	case r == nil && w.stream == nil, r != nil && (r.form != formStream || r.stream.Started()):
@@ -267,46 +265,23 @@ func (p picker) patience(now time.Time) time.Time {
 	return now.Add(every)
 }
 
-func (p picker) leaveQueue() {
-	if w := p.call.tries.wait; w != nil {
-		p.call.tries.wait = nil
-		w.place.Leave()
-	}
-}
-
-// prefixBlocks hashes the beginning of the prompt for a route with prefix affinity.
-func (p picker) prefixBlocks() []uint64 {
-	m, t := p.call.config.model, &p.call.tries
-	if !m.Route.WantsPrefix() {
-		return nil
-	}
-	if len(t.talk.prefix) == 0 {
-		tools, messages := p.call.request.Prefix()
-		if messages == nil {
-			return nil
-		}
-		seed := routing.Seed(m.Config.ID, m.CacheOwner(p.call.rates.key), tools)
-		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
-	}
-	return t.talk.prefix
-}
-
-func (p picker) otherTarget() bool {
-	t, route := &p.call.tries, p.call.config.model.Route
+// otherTarget reports whether another target has room for the call.
+func (c *Call) otherTarget() bool {
+	t, route := &c.tries, c.config.model.Route
 	q := routing.Query{
-		Pool: t.pool, Key: p.call.record.Key, Tiers: p.tiers(), Needs: t.needs, Now: time.Now(),
-		Exclude: append(t.excluded[:len(t.excluded):len(t.excluded)], t.upstream.ID()),
+		Pool: t.pool, Key: c.record.Key, Tiers: c.tiers(), Needs: t.needs, Now: time.Now(),
+		Exclude: append(slices.Clip(t.excluded), t.upstream.ID()),
 	}
 	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }
 	return slices.ContainsFunc(route.Targets(), hasRoom)
 }
 
-func (p picker) mayLeaveTier() bool {
-	c := p.call
+// mayLeaveTier reports whether a later tier or a fallback model may answer.
+func (c *Call) mayLeaveTier() bool {
 	if (fallbacks{c}).left() {
 		return true
 	}
-	at, tiers := c.attempt.Target().Tier, p.tiers()
+	at, tiers := c.attempt.Target().Tier, c.tiers()
 	return slices.ContainsFunc(c.config.model.Route.Targets(), func(t routing.Target) bool {
 		return t.Tier > at && t.OpenTo(tiers) && t.Upstream.State() != upstreams.StateDown && !slices.Contains(c.tries.excluded, t.Upstream.ID())
 	})
@@ -314,8 +289,7 @@ func (p picker) mayLeaveTier() bool {
 
 // leaveTier excludes the engines in the current tier and in earlier tiers. The call will not queue
 // for a later tier.
-func (p picker) leaveTier() {
-	c := p.call
+func (c *Call) leaveTier() {
 	at := c.attempt.Target().Tier
 	targets := c.config.model.Route.Targets()
 	for i := range targets {

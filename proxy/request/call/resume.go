@@ -66,5 +66,5 @@ func (c *Call) leavesDrained() bool {
 		return false
 	}
 	t.lookedAt = now
-	return picker{c}.Leave()
+	return c.Leave()
 }

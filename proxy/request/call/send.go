@@ -28,7 +28,7 @@ func (l loop) noteArm(target *routing.Target) {
 	r, route := &l.call.record, l.call.config.model.Route
 	if r.Arm, r.MissedArm = target.Arm, ""; l.compared() {
 		r.Arm = cmp.Or(r.Arm, observe.NoArm)
-		if own, missed := routing.Missed(route, picker(l).arms(), target); missed {
+		if own, missed := routing.Missed(route, l.call.arms(), target); missed {
 			r.MissedArm = cmp.Or(own, observe.NoArm)
 		}
 	}
@@ -38,7 +38,7 @@ func (l loop) noteArm(target *routing.Target) {
 // the call counts for that arm.
 func (l loop) noteOwnArm() {
 	if r := &l.call.record; l.call.attempts() == 0 && l.compared() {
-		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, picker(l).arms(), picker(l).tiers()), observe.NoArm)
+		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, l.call.arms(), l.call.tiers()), observe.NoArm)
 	}
 }
 
@@ -61,9 +61,9 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 	terms := attempt.Terms{
 		Request: l.call.request, Model: m, PromptTokens: l.call.tokens.prompt,
 		Start: l.call.record.Start, Asked: l.call.times.asked, RequestID: l.call.client.requestID,
-		Key: l.call.record.Key, Tiers: picker(l).tiers(), Body: &l.call.poison,
+		Key: l.call.record.Key, Tiers: l.call.tiers(), Body: &l.call.poison,
 		Span: l.call.trace.span, Number: l.call.tries.targets,
-		Memory: &l.call.memory, Abort: &l.call.abort, Guard: l.call.shared.Guard, Mover: picker(l),
+		Memory: &l.call.memory, Abort: &l.call.abort, Guard: l.call.shared.Guard, Mover: l.call,
 	}
 	if l.call.trace.span == nil {
 		terms.Traceparent = l.call.trace.context(&l.call.client)

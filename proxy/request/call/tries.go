@@ -10,24 +10,23 @@ import (
 	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
 	"penstock/routing/turns"
-	"penstock/translate/chat"
 	"penstock/upstreams"
 )
 
 type tries struct {
-	pool     upstreams.Pool
-	rank     int // index of the call's class; 0 is the first class
-	needs    upstreams.Features
-	excluded []upstreams.ID
-	talk     conversation
-	why      *why // why the engine was picked; nil if that is not recorded
-	upstream *upstreams.Upstream
-	sends    retry.Sends // number of times that each retry step has sent the call
-	targets  int
+	pool         upstreams.Pool
+	rank         int // index of the call's class; 0 is the first class
+	needs        upstreams.Features
+	excluded     []upstreams.ID
+	conversation conversation
+	why          *why // why the engine was picked; nil if that is not recorded
+	upstream     *upstreams.Upstream
+	sends        retry.Sends // number of times that each retry step has sent the call
+	targets      int
 	// Whether the call was sent to another engine because a refusal was doubtful.
 	doubted bool
 	refused endpoint.Refused // request changes that no engine has accepted yet
-	next    place
+	next    slot             // slot that the call acquired before it left its engine; empty if there is none
 	// records the stream so that it can be resumed; nil if the stream cannot be resumed
 	recording *resume.Recording
 	// when a call on a drained engine last tried to acquire a slot at another engine
@@ -39,15 +38,6 @@ type tries struct {
 	turn     turns.Turn       // the key's turn; the zero value if keys do not take turns
 	wait     *slotWait        // nil if the call is not waiting
 	failure  *failure.Failure // failure of the first failed attempt, or nil
-}
-
-// conversation contains the properties by which routing recognizes the conversation of a call.
-type conversation struct {
-	prefix  []uint64
-	text    int    // number of prompt bytes that prefix covers
-	number  uint64 // selects the arms; 0 if not computed yet
-	session chat.Session
-	asked   bool
 }
 
 // why is reused with the pooled call, so recording it allocates nothing.
@@ -78,16 +68,16 @@ func (t *tries) begin(u *upstreams.Upstream) {
 
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
-// place is a slot at an engine to which the call has not been sent yet.
-type place struct {
-	lease  *upstreams.Lease // nil if there is none
-	target *routing.Target
-	turn   turns.Turn
+func (t *tries) takeNext() (s slot) {
+	s, t.next = t.next, s
+	return s
 }
 
-func (t *tries) takeNext() (p place) {
-	p, t.next = t.next, p
-	return p
+func (t *tries) leaveQueue() {
+	if w := t.wait; w != nil {
+		t.wait = nil
+		w.queued.Leave()
+	}
 }
 
 // takeTurn replaces the turn at the previous engine with the turn at the next engine. It books no

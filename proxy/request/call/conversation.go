@@ -1,0 +1,99 @@
+package call
+
+import (
+	"math/rand/v2"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/running/snapshot"
+	"penstock/routing"
+	"penstock/translate/chat"
+)
+
+// sessionHeader returns a hash of the session in the request headers, or 0 if the headers contain
+// none. If the request has more than one session header, the narrowest session counts. From the
+// narrowest session to the widest, the headers are those of Claude Code, Codex (new spelling, old
+// spelling, thread), opencode, and other agents and proxies. The headers are read in one pass,
+// because a lookup of each name would cost more than the pick.
+func sessionHeader(h *fasthttp.RequestHeader) uint64 {
+	var name []byte
+	narrowest := 8
+	for k, v := range h.All() {
+		at := narrowest
+		switch string(k) {
+		case "X-Claude-Code-Session-Id":
+			at = 0
+		case "Session-Id":
+			at = 1
+		case "Session_id":
+			at = 2
+		case "Thread-Id":
+			at = 3
+		case "X-Opencode-Session":
+			at = 4
+		case "X-Session-Id":
+			at = 5
+		case "X-Session-Affinity":
+			at = 6
+		}
+		if at < narrowest && len(v) > 0 {
+			narrowest, name = at, v
+		}
+	}
+	if name == nil {
+		return 0
+	}
+	return chat.SessionHash(name)
+}
+
+// conversation contains the properties by which routing recognizes the conversation of a call.
+type conversation struct {
+	prefix  []uint64
+	text    int    // number of prompt bytes that prefix covers
+	number  uint64 // selects the arms; 0 if not computed yet
+	session chat.Session
+	known   bool // whether session is set
+}
+
+func (c *Call) session() chat.Session {
+	t := &c.tries.conversation
+	if t.known {
+		return t.session
+	}
+	t.known, t.session = true, c.request.Session()
+	if c.client.ctx != nil {
+		if id := sessionHeader(&c.client.ctx.Request.Header); id != 0 {
+			t.session.ID = id
+		}
+	}
+	return t.session
+}
+
+// callNumber returns the number that selects the arms of a call.
+func (t *conversation) callNumber(key string, p endpoint.Prompt) uint64 {
+	if t.number == 0 {
+		begin := chat.Beginning(p.Chat())
+		if t.number = routing.CallNumber(key, begin); key == "" && begin == nil {
+			t.number = rand.Uint64()
+		}
+	}
+	return t.number
+}
+
+// prefixBlocks hashes the beginning of the prompt for a route with prefix affinity.
+func (t *conversation) prefixBlocks(m *snapshot.Model, key *auth.Key, p endpoint.Prompt) []uint64 {
+	if !m.Route.WantsPrefix() {
+		return nil
+	}
+	if len(t.prefix) == 0 {
+		tools, messages := p.Prefix()
+		if messages == nil {
+			return nil
+		}
+		seed := routing.Seed(m.Config.ID, m.CacheOwner(key), tools)
+		t.prefix, t.text = routing.HashBlocks(t.prefix, seed, messages), len(messages)
+	}
+	return t.prefix
+}
