@@ -7,17 +7,15 @@ import (
 	"penstock/translate/chat"
 )
 
-// fallbacks lets a fallback model answer a call if none of the upstreams of the requested model
-// can.
-type fallbacks struct{ call *Call }
+// A fallback model may answer a call if none of the upstreams of the requested model can.
 
-// acquire acquires a slot at the first suitable fallback model: the key may use it, it can answer
-// the request, and it has a free slot. It does not wait for a slot. Each fallback is tried at most
-// once per call, and the fallbacks of a fallback are not tried. If no fallback can answer, acquire
-// returns the error why unchanged.
-func (f fallbacks) acquire(now time.Time, why error) (slot, error) {
-	c, t := f.call, &f.call.tries
-	if !f.left() || c.abort.Cause() != nil {
+// acquireFallback acquires a slot at the first suitable fallback model: the key may use it, it can
+// answer the request, and it has a free slot. It does not wait for a slot. Each fallback is tried
+// at most once per call, and the fallbacks of a fallback are not tried. If no fallback can answer,
+// acquireFallback returns the error why unchanged.
+func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
+	t := &c.tries
+	if !c.fallbackLeft() || c.abort.Cause() != nil {
 		return slot{}, why
 	}
 	for len(t.fallback) > 0 {
@@ -26,30 +24,31 @@ func (f fallbacks) acquire(now time.Time, why error) (slot, error) {
 		if !ok || c.rates.key != nil && !c.rates.key.Allows(m.Config.ID) || !c.ep.ServedBy(m) || m.Crowded() {
 			continue
 		}
-		if s, ok := f.from(m, now); ok {
+		if s, ok := c.acquireFrom(m, now); ok {
 			return s, nil
 		}
 	}
 	return slot{}, why
 }
 
-// left reports whether a fallback remains that may give the complete answer. This is possible even
-// if the client has received the announcement of an answer, because the edge itself creates the
-// announcement and puts the requested model into it.
-func (f fallbacks) left() bool {
-	c, t := f.call, &f.call.tries
+// fallbackLeft reports whether a fallback remains that may give the complete answer. This is
+// possible even if the client has received the announcement of an answer, because the edge itself
+// creates the announcement and puts the requested model into it.
+func (c *Call) fallbackLeft() bool {
+	t := &c.tries
 	if !t.fellBack {
 		t.fellBack, t.fallback = true, c.config.model.Config.Fallback
 	}
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-func (f fallbacks) from(m *snapshot.Model, now time.Time) (slot, bool) {
-	c, t := f.call, &f.call.tries
+// acquireFrom makes m the model of the call if m has a free slot for it.
+func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
 	checked, err := c.request.Check(m, c.record.Start)
-	if err != nil || !f.fits(m, now) {
+	if err != nil || !fitsContext(m, c.tokens.prompt, now) {
 		return slot{}, false
 	}
+	t := &c.tries
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
 	c.config.model, t.pool, t.conversation.prefix = m, checked.Pool, t.conversation.prefix[:0]
 	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.prompt)
@@ -69,12 +68,12 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (slot, bool) {
 	return s, true
 }
 
-// fits reports whether the prompt and a short answer fit into the context of m. It returns true if
-// the context is unknown.
-func (f fallbacks) fits(m *snapshot.Model, now time.Time) bool {
+// fitsContext reports whether a prompt and a short answer fit into the context of m. It returns
+// true if the context is unknown.
+func fitsContext(m *snapshot.Model, prompt int, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {
 		context = m.Route.ContextLength(now)
 	}
-	return context == 0 || f.call.tokens.prompt+chat.LeastAnswer <= context
+	return context == 0 || prompt+chat.LeastAnswer <= context
 }

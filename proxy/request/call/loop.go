@@ -60,7 +60,7 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
 	s, err := l.call.acquire(now)
 	if err != nil && !errors.Is(err, errWaiting) {
-		s, err = fallbacks(l).acquire(now, err)
+		s, err = l.call.acquireFallback(now, err)
 	}
 	switch {
 	case errors.Is(err, errWaiting):

@@ -278,7 +278,7 @@ func (c *Call) otherTarget() bool {
 
 // mayLeaveTier reports whether a later tier or a fallback model may answer.
 func (c *Call) mayLeaveTier() bool {
-	if (fallbacks{c}).left() {
+	if c.fallbackLeft() {
 		return true
 	}
 	at, tiers := c.attempt.Target().Tier, c.tiers()
