@@ -17,15 +17,24 @@ import (
 	"penstock/proxy/telemetry/observe"
 	"penstock/translate/apierr"
 	"penstock/translate/chat"
+	"penstock/upstreams"
 )
 
 // The gate makes the checks that need no engine: the key, its requests per minute, the body, and
 // the model.
 
-type gate struct{ call *Call }
+func (c *Call) passGate() error {
+	if err := c.authenticate(); err != nil {
+		return c.refuseUnread(err)
+	}
+	if err := c.decode(); err != nil {
+		return err
+	}
+	return c.resolve(c.request.Model())
+}
 
-func (g gate) pass() error {
-	c := g.call
+// authenticate checks the key and charges its requests per minute.
+func (c *Call) authenticate() error {
 	snap, ctx := c.config.snapshot, c.client.ctx
 	query, from := ctx.URI().QueryString(), listen.SenderOf(ctx.Conn())
 	key, err := Authenticate(snap, &ctx.Request.Header, query, from, c.ep, c.record.Start)
@@ -39,15 +48,12 @@ func (g gate) pass() error {
 		}
 	}
 	if err != nil {
-		return g.refuseUnread(err)
-	}
-	if d := c.rates.takeRequest(&snap.Credentials, c.record.Start); !d.OK {
-		return g.refuseUnread(g.limited(d))
-	}
-	if err := g.decode(); err != nil {
 		return err
 	}
-	return g.resolve(c.request.Model())
+	if d := c.rates.takeRequest(&snap.Credentials, c.record.Start); !d.OK {
+		return c.limited(d)
+	}
+	return nil
 }
 
 // Authenticate returns the key of a request before its body is read. If no key is required, it
@@ -70,16 +76,14 @@ func Authenticate(
 
 // refuseUnread rejects a request before its body is read. If the request has a body, the connection
 // closes after the response.
-func (g gate) refuseUnread(err error) error {
-	c := g.call
+func (c *Call) refuseUnread(err error) error {
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
 		c.client.closeAfterResponse()
 	}
 	return err
 }
 
-func (g gate) limited(d limit.Decision) *apierr.Error {
-	c := g.call
+func (c *Call) limited(d limit.Decision) *apierr.Error {
 	c.record.Limit = limitLabels[d.LimitName]
 	if d.Group != "" {
 		c.record.Limit = groupLabels[d.LimitName]
@@ -87,51 +91,50 @@ func (g gate) limited(d limit.Decision) *apierr.Error {
 	return rateLimited(d)
 }
 
-func (g gate) decode() error {
-	c := g.call
-	f, h := c.config.snapshot.Config, &c.client.ctx.Request.Header
-	announced, most := body.Announced(h), c.ep.BodyLimit(f, c.rates.key.Bodies())
+// decode reads and decodes the body.
+func (c *Call) decode() error {
+	snap, h := c.config.snapshot, &c.client.ctx.Request.Header
+	announced, most := body.Announced(h), c.ep.BodyLimit(snap.Config, c.rates.key.Bodies())
 	if e := body.CheckHead(h, c.ep.Form); e != nil {
-		return g.refuseBody(e)
+		return c.refuseBody(e)
 	}
 	if announced > most {
-		return g.refuseBody(c.ep.TooLarge(most))
+		return c.refuseBody(c.ep.TooLarge(most))
 	}
 	from := body.Source{
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
-		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
+		Silence: snap.Config.Timeouts.ClientBody.D(), Rate: int64(snap.Config.Limits.UploadRate),
 	}
 	// A single key has no other keys to block.
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 {
+	if c.rates.key != nil && len(snap.KeyLimits) > 1 {
 		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
 	}
 	if !c.ep.Form {
 		if e := c.body.Read(&from); e != nil {
-			return g.refuseBody(e)
+			return c.refuseBody(e)
 		}
 		if announced < 0 {
 			c.client.endChunked()
 		}
 	}
-	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // must run before the translation drops members
+	if names := snap.Secrets.EndUsers; names != nil { // must run before the translation drops members
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
-	if err := g.parse(from); err != nil {
+	if err := c.parse(from); err != nil {
 		if c.ep.Form { // the body has not been read completely
-			return g.refuseBody(err)
+			return c.refuseBody(err)
 		}
 		return err
 	}
 	c.record.Stream = c.request.Streams()
-	if c.config.snapshot.Config.Log.Sessions {
+	if snap.Config.Log.Sessions {
 		s := c.session()
 		c.record.Session = observe.SessionOf(cmp.Or(s.ID, s.CacheKey))
 	}
 	return nil
 }
 
-func (g gate) parse(from body.Source) error {
-	c := g.call
+func (c *Call) parse(from body.Source) error {
 	c.request = c.ep.New()
 	return c.request.Decode(endpoint.Input{
 		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: &c.client.ctx.Request.Header,
@@ -141,69 +144,94 @@ func (g gate) parse(from body.Source) error {
 
 // refuseBody rejects a request whose body was not read completely. The connection closes after the
 // response.
-func (g gate) refuseBody(err error) error {
-	g.call.client.closeAfterResponse()
+func (c *Call) refuseBody(err error) error {
+	c.client.closeAfterResponse()
 	return err
 }
 
-func (g gate) resolve(name []byte) error {
-	c := g.call
-	m, ok := c.config.snapshot.Lookup(name)
-	if !ok {
-		c.record.Nearest = c.config.snapshot.NearestModel(string(name), c.rates.key)
-		return apierr.ModelNotFound(string(name), c.record.Nearest)
+// resolve finds the model with the given name and applies its rules to the request.
+func (c *Call) resolve(name []byte) error {
+	found, err := resolve(c.config.snapshot, c.ep, c.rates.key, c.request, name, c.record.Start)
+	c.record.Nearest = found.nearest
+	if found.model != nil {
+		c.config.model, c.record.Model = found.model, found.model.Config.ID
+		c.record.Pool, c.record.Dropped = found.checked.PoolName, found.checked.Dropped
 	}
-	if key := c.rates.key; key != nil && !key.Allows(m.Config.ID) {
-		return apierr.ModelNotAllowed()
-	}
-	c.config.model, c.record.Model = m, m.Config.ID
-	if !c.config.snapshot.MayUse(c.rates.key, m) {
-		return apierr.TiersNotAllowed()
-	}
-	if !c.ep.ServedBy(m) {
-		return apierr.Invalid("model", apierr.CodeUnsupportedParameter,
-			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
-	}
-	checked, err := c.request.Check(m, c.record.Start)
-	c.record.Pool, c.record.Dropped = checked.PoolName, checked.Dropped
 	if err != nil {
 		return err
 	}
-	c.tries.pool, c.tokens.promptBytes = checked.Pool, checked.PromptBytes
-	c.tries.excluded = append(c.tries.excluded, checked.Unfit...)
-	c.tries.needs = endpoint.FeaturesOf(c.ep, c.request)
-	g.classify()
+	t := &c.tries
+	t.pool, t.needs, t.rank = found.checked.Pool, found.needs, found.rank
+	t.excluded = append(t.excluded, found.checked.Unfit...)
+	c.tokens.promptBytes = found.checked.PromptBytes
+	if t.rank > 0 {
+		c.record.Class = config.ClassesOf(c.config.snapshot.Config)[t.rank].Name
+	}
 	return nil
 }
 
-// classify sets the class of the call, which is the class of its key. A request with OpenAI's
-// service tier flex gets the last class.
-func (g gate) classify() {
-	c, snap := g.call, g.call.config.snapshot
-	if key := c.rates.key; key != nil && key.Class != "" {
-		c.tries.rank = config.RankOf(snap.Config, key.Class)
+// resolved is what the gate finds out about a decoded request. After an error, the fields that were
+// not reached are empty.
+type resolved struct {
+	model   *snapshot.Model
+	nearest string // model whose name resembles an unknown name; empty if there is none
+	checked endpoint.Checked
+	needs   upstreams.Features // features that the request needs from an engine
+	rank    int                // index of the call's class
+}
+
+// resolve finds the model with the given name, checks whether the key may use it, and applies its
+// rules.
+func resolve(
+	s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key, r endpoint.Request, name []byte, now time.Time,
+) (out resolved, err error) {
+	m, ok := s.Lookup(name)
+	if !ok {
+		out.nearest = s.NearestModel(string(name), key)
+		return out, apierr.ModelNotFound(string(name), out.nearest)
 	}
-	if r := c.request.Chat(); snap.Flex && r != nil && chat.AsksFlex(r) {
-		c.tries.rank = len(snap.Floors) - 1
+	if key != nil && !key.Allows(m.Config.ID) {
+		return out, apierr.ModelNotAllowed()
 	}
-	if rank := c.tries.rank; rank > 0 {
-		c.record.Class = config.ClassesOf(snap.Config)[rank].Name
+	out.model = m
+	if !s.MayUse(key, m) {
+		return out, apierr.TiersNotAllowed()
 	}
+	if !ep.ServedBy(m) {
+		return out, apierr.Invalid("model", apierr.CodeUnsupportedParameter,
+			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
+	}
+	if out.checked, err = r.Check(m, now); err != nil {
+		return out, err
+	}
+	out.needs, out.rank = endpoint.FeaturesOf(ep, r), rankOf(s, key, r.Chat())
+	return out, nil
+}
+
+// rankOf returns the index of the class of a call, which is the class of its key. A request with
+// OpenAI's service tier flex gets the last class.
+func rankOf(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
+	if s.Flex && r != nil && chat.AsksFlex(r) {
+		return len(s.Floors) - 1
+	}
+	if key != nil && key.Class != "" {
+		return config.RankOf(s.Config, key.Class)
+	}
+	return 0
 }
 
 // admit acquires a slot of the key's concurrency limit and reserves an estimated number of tokens.
 // charge later releases the slot and corrects the estimate.
-func (g gate) admit() error {
-	c := g.call
-	t := &c.tokens
-	t.prompt, t.output = c.request.Estimate(c.config.model.Route.BytesPerToken())
+func (c *Call) admit() error {
+	t, m := &c.tokens, c.config.model
+	t.prompt, t.output = c.request.Estimate(m.Route.BytesPerToken())
 	if c.ep.Local != nil { // counting tokens does not generate any
 		t.output = 0
 	}
-	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, t.prompt)
-	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: c.config.model.Price.Of(t.prompt, 0, t.output)}
+	c.tries.excluded = m.Route.AppendTooShort(c.tries.excluded, t.prompt)
+	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: m.Price.Of(t.prompt, 0, t.output)}
 	if d := c.rates.reserve(expected, c.times.asked); !d.OK {
-		return g.limited(d)
+		return c.limited(d)
 	}
 	return nil
 }

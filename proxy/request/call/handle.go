@@ -40,7 +40,7 @@ func (c *Call) run() *failure.Failure {
 
 func (c *Call) enter() *failure.Failure {
 	c.shared.Guard.Point("call.run")
-	if err := (gate{c}).pass(); err != nil {
+	if err := c.passGate(); err != nil {
 		return failure.FromClient(err)
 	}
 	c.public.publish(c.client.requestID, &c.record)
@@ -48,7 +48,7 @@ func (c *Call) enter() *failure.Failure {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
 	c.times.ask(time.Now())
-	if err := (gate{c}).admit(); err != nil {
+	if err := c.admit(); err != nil {
 		return failure.FromClient(err)
 	}
 	c.join()

@@ -177,8 +177,7 @@ func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
 	c.request.Release()
 	c.request.Recycle()
 	h.restart()
-	g := gate{c}
-	if err := g.parse(body.Source{}); err != nil {
+	if err := c.parse(body.Source{}); err != nil {
 		return err
 	}
 	c.record.Stream = c.request.Streams()
@@ -196,8 +195,7 @@ func (h hooks) restart() {
 
 func (h hooks) admit(name []byte) error {
 	c := h.call
-	g := gate{c}
-	if err := g.resolve(name); err != nil {
+	if err := c.resolve(name); err != nil {
 		return err
 	}
 	if c.client.conn != nil {
@@ -208,5 +206,5 @@ func (h hooks) admit(name []byte) error {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
 	c.times.ask(time.Now())
-	return g.admit()
+	return c.admit()
 }
