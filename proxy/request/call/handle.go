@@ -53,7 +53,7 @@ func (c *Call) enter() *failure.Failure {
 	}
 	c.join()
 	if len(c.config.snapshot.Config.Hooks) > 0 {
-		if f := (hooks{c}).ask(); f != nil {
+		if f := c.askHooks(); f != nil {
 			return f
 		}
 	}

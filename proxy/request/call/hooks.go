@@ -15,22 +15,20 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// hooks asks the operator's hooks about an admitted call before the call waits for an engine. The
+// The operator's hooks are asked about an admitted call before the call waits for an engine. The
 // call already occupies a slot of its key, so the key limits also protect the hooks. If a hook
 // rewrites or routes a call, the edge checks and admits the call again, as if the client had sent
 // the changed request.
-type hooks struct{ call *Call }
 
-// ask asks the hooks in order. It returns the failure that ends the call, or nil.
-func (h hooks) ask() *failure.Failure {
-	c := h.call
+// askHooks asks the hooks in order. It returns the failure that ends the call, or nil.
+func (c *Call) askHooks() *failure.Failure {
 	list := c.config.snapshot.Config.Hooks
 	for i := range list {
 		if list[i].Before == "" || !list[i].Concerns(c.record.Model, c.record.Key, c.record.Template) {
 			continue
 		}
 		c.setPhase(&phaseHook)
-		if f := h.obey(&list[i]); f != nil {
+		if f := c.askHook(&list[i]); f != nil {
 			return f
 		}
 		c.times.ask(time.Now())
@@ -41,8 +39,7 @@ func (h hooks) ask() *failure.Failure {
 	return nil
 }
 
-func (h hooks) obey(of *config.Hook) *failure.Failure {
-	c := h.call
+func (c *Call) askHook(of *config.Hook) *failure.Failure {
 	left, ok := c.abort.Wait()
 	if !ok {
 		return failure.FromAbort(c.abort.Cause())
@@ -54,9 +51,9 @@ func (h hooks) obey(of *config.Hook) *failure.Failure {
 		about.Deadline = c.record.Start.Add(total)
 	}
 	begun, answered := time.Now(), time.Time{}
-	err := c.shared.Hooks.Ask(of, h.question(of), &about, func(d *hook.Decision) error {
+	err := c.shared.Hooks.Ask(of, c.hookQuestion(of), &about, func(d *hook.Decision) error {
 		answered = time.Now()
-		return h.apply(d)
+		return c.applyDecision(d)
 	})
 	if answered.IsZero() {
 		answered = time.Now()
@@ -75,18 +72,17 @@ func (h hooks) obey(of *config.Hook) *failure.Failure {
 	case errors.Is(err, hook.ErrMemory):
 		return failure.FromClient(body.MemoryFull())
 	case !errors.As(err, &blamed):
-		return h.ended(err)
+		return failureOf(err)
 	}
 	c.record.Hooks.Failed, c.record.Hooks.Detail = of.Name, string(blamed.Detail)
-	h.warn(of, blamed)
+	c.warnHook(of, blamed)
 	if of.OnError == config.HookOpen {
 		return nil
 	}
 	return failure.HookUnavailable(blamed.Cause)
 }
 
-func (h hooks) warn(of *config.Hook, blamed *hook.Failure) {
-	c := h.call
+func (c *Call) warnHook(of *config.Hook, blamed *hook.Failure) {
 	fields := []zap.Field{
 		zap.ByteString("request_id", c.client.requestID), zap.String("hook", of.Name),
 		zap.String("cause", string(blamed.Cause)), zap.String("on_error", of.OnError),
@@ -97,7 +93,8 @@ func (h hooks) warn(of *config.Hook, blamed *hook.Failure) {
 	c.shared.Log.Warn("hook failed", fields...)
 }
 
-func (hooks) ended(err error) *failure.Failure {
+// failureOf returns the failure for an error of applyDecision.
+func failureOf(err error) *failure.Failure {
 	var f *failure.Failure
 	if errors.As(err, &f) {
 		return f
@@ -105,8 +102,7 @@ func (hooks) ended(err error) *failure.Failure {
 	return failure.FromClient(err)
 }
 
-func (h hooks) question(of *config.Hook) *hook.Question {
-	c := h.call
+func (c *Call) hookQuestion(of *config.Hook) *hook.Question {
 	q := &hook.Question{
 		RequestID: string(c.client.requestID), Endpoint: c.ep.Path, Model: c.record.Model, Key: c.record.Key,
 		PromptTokens: c.tokens.prompt, BodyBytes: int64(len(c.body.Client())), Stream: c.record.Stream,
@@ -117,8 +113,8 @@ func (h hooks) question(of *config.Hook) *hook.Question {
 	return q
 }
 
-func (h hooks) apply(d *hook.Decision) error {
-	switch c := h.call; d.Action {
+func (c *Call) applyDecision(d *hook.Decision) error {
+	switch d.Action {
 	case hook.Refuse:
 		return failure.RefusedByHook(d.Status, d.Message)
 	case hook.Rewrite:
@@ -132,20 +128,21 @@ func (h hooks) apply(d *hook.Decision) error {
 		if streams(d.Body) != streams(c.body.Client()) {
 			return hook.Misunderstood(hook.DetailStreamChanged)
 		}
-		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
+		return c.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
 	case hook.Route:
 		if c.ep.Form {
-			h.restart()
-			return h.admit([]byte(d.Model))
+			c.restart()
+			return c.admitAgain([]byte(d.Model))
 		}
-		return h.route(d.Model)
+		return c.rewriteModel(d.Model)
 	default:
 		return nil
 	}
 }
 
-func (h hooks) route(model string) error {
-	src := h.call.body.Client()
+// rewriteModel replaces the model in the body, and admits the call again.
+func (c *Call) rewriteModel(model string) error {
+	src := c.body.Client()
 	var doc jsonx.Doc
 	var edits jsonx.Edits
 	if err := doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
@@ -156,7 +153,7 @@ func (h hooks) route(model string) error {
 		return hook.Misunderstood(hook.DetailModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))
-	return h.rewrite(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
+	return c.rewrite(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
 }
 
 func streams(src []byte) bool {
@@ -169,23 +166,22 @@ func streams(src []byte) bool {
 }
 
 // rewrite replaces the body with the n bytes that write appends, and admits the call again.
-func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
-	c := h.call
+func (c *Call) rewrite(n int64, write func(dst []byte) []byte) error {
 	if !c.body.Replace(n, write) {
 		return body.MemoryFull()
 	}
 	c.request.Release()
 	c.request.Recycle()
-	h.restart()
+	c.restart()
 	if err := c.parse(body.Source{}); err != nil {
 		return err
 	}
 	c.record.Stream = c.request.Streams()
-	return h.admit(c.request.Model())
+	return c.admitAgain(c.request.Model())
 }
 
-func (h hooks) restart() {
-	c := h.call
+// restart undoes what the gate has stored in the call.
+func (c *Call) restart() {
 	c.rates.held.Cancel()
 	t := &c.tries
 	t.excluded, t.rank = t.excluded[:0], 0
@@ -193,8 +189,8 @@ func (h hooks) restart() {
 	c.record.Class, c.record.Dropped = "", nil
 }
 
-func (h hooks) admit(name []byte) error {
-	c := h.call
+// admitAgain resolves and admits a changed call.
+func (c *Call) admitAgain(name []byte) error {
 	if err := c.resolve(name); err != nil {
 		return err
 	}
