@@ -19,15 +19,12 @@ import (
 	"penstock/upstreams"
 )
 
-type answer struct{ call *Call }
-
 // setHeaders sets the headers common to all answers. After a panic, the headers may already be set.
 // The headers of an error are set one by one, because the WebSocket handler reads them.
-func (a answer) setHeaders() {
-	c := a.call
+func (c *Call) setHeaders() {
 	h := &c.client.ctx.Response.Header
 	if lines := &c.client.lines; len(*lines) == 0 {
-		if *lines = a.appendLines(*lines); c.record.Status == fasthttp.StatusOK {
+		if *lines = c.appendLines(*lines); c.record.Status == fasthttp.StatusOK {
 			endpoint.SetLines(h, *lines)
 		} else {
 			endpoint.SetEach(h, *lines)
@@ -43,7 +40,7 @@ func (a answer) setHeaders() {
 			c.client.closeAfterResponse()
 		}
 	}
-	if m := a.asked(); m != nil {
+	if m := c.requestedModel(); m != nil {
 		if m.Deprecation != nil {
 			h.SetCanonical(headerDeprecation, m.Deprecation)
 		}
@@ -68,8 +65,7 @@ func (a answer) setHeaders() {
 
 // appendLines appends the header lines common to all answers, without the line break after the last
 // line.
-func (a answer) appendLines(dst []byte) []byte {
-	c := a.call
+func (c *Call) appendLines(dst []byte) []byte {
 	dst = endpoint.AppendCommonLines(dst, c.client.requestID, c.record.ProxyRequestID)
 	if l := c.rates.limits; l != nil && l.Limited() {
 		var settled *limit.Reservation
@@ -84,20 +80,19 @@ func (a answer) appendLines(dst []byte) []byte {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked returns the model that the client requested, even if a fallback model answers. It returns
+// requestedModel returns the model that the client requested, even if a fallback model answers. It returns
 // nil if the model is unknown.
-func (a answer) asked() *snapshot.Model {
-	c := &a.call.config
-	if a.call.record.Asked != "" {
-		if m, ok := c.snapshot.ModelByID(a.call.record.Asked); ok {
+func (c *Call) requestedModel() *snapshot.Model {
+	if c.record.Asked != "" {
+		if m, ok := c.config.snapshot.ModelByID(c.record.Asked); ok {
 			return m
 		}
 	}
-	return c.model
+	return c.config.model
 }
 
-func (a answer) error(f *failure.Failure) {
-	c := a.call
+// answerError ends the attempt and answers with an error.
+func (c *Call) answerError(f *failure.Failure) {
 	c.endAttempt(f.Outcome)
 	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine serves the endpoint
 		f.API, f.Result = endpoint.AtNoEngine(), observe.ClientError
@@ -107,32 +102,30 @@ func (a answer) error(f *failure.Failure) {
 	switch {
 	case f.Result != observe.ClientGone:
 		c.record.Status = e.Status
-		a.writeError(e)
+		c.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
-		a.writeError(e) // sent because the client may have closed only its sending side
+		c.writeError(e) // sent because the client may have closed only its sending side
 	case c.request != nil && !c.request.Ended():
-		a.writeError(body.Cut()) // sent because the client may have closed only its sending side
+		c.writeError(body.Cut()) // sent because the client may have closed only its sending side
 	default:
 		c.client.hangUp()
 	}
-	a.warn(f)
+	c.warnUpstreamFailed(f)
 }
 
-func (a answer) writeError(e *apierr.Error) {
-	c := a.call
+func (c *Call) writeError(e *apierr.Error) {
 	c.client.extendWrite(c.config.writeTimeout())
 	ctx := c.client.ctx
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	ctx.Response.Header.SetContentType(jsonType)
-	a.setHeaders()
+	c.setHeaders()
 	endpoint.ErrorHeaders(&ctx.Response.Header, e)
 	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.client.requestID)))
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 
-func (a answer) warn(f *failure.Failure) {
-	c := a.call
+func (c *Call) warnUpstreamFailed(f *failure.Failure) {
 	if f.Result == observe.UpstreamFail && f.API.Code != apierr.CodeHookUnavailable {
 		c.shared.Log.Warn("upstream failed",
 			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
@@ -143,39 +136,37 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole responds with body, which is stored in buf. It copies the body and recycles buf. The body
+// answerWhole responds with body, which is stored in buf. It copies the body and recycles buf. The body
 // fits into a socket buffer, so the call does not wait for its delivery.
-func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
-	c := a.call
+func (c *Call) answerWhole(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
 	c.record.BytesOut = int64(len(body))
 	response := &c.client.ctx.Response
 	response.Header.SetContentType(mediaType)
-	a.setHeaders()
+	c.setHeaders()
 	c.client.extendWrite(c.config.writeTimeout())
 	response.SetBody(body)
 	attempt.Recycle(buf)
 }
 
-// deliver responds with a body that is too large for a socket buffer. A relay writes the body. The
+// answerLarge responds with a body that is too large for a socket buffer. A relay writes the body. The
 // body starts at offset chunkRoom in out. The engine is already free. The call ends once the client
 // has received the body or has disconnected. Until then, the call keeps the key's concurrency
 // slot and the body's memory.
-func (a answer) deliver(out *[]byte, mediaType string) {
-	c := a.call
+func (c *Call) answerLarge(out *[]byte, mediaType string) {
 	c.releaseRequest()
 	c.times.endAt = time.Time{} // the call has not ended yet
 	c.setPhase(&phaseStreaming)
-	a.commit(mediaType)
+	c.writeHead(mediaType)
 	c.relay = &relay{call: c, form: formWhole, out: out, done: true}
 	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkRoom)
 }
 
-func (a answer) commit(mediaType string) {
-	c := a.call
+// writeHead sets the headers of a committed answer.
+func (c *Call) writeHead(mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
 	c.client.ctx.Response.Header.SetContentType(mediaType)
-	a.setHeaders()
+	c.setHeaders()
 }

@@ -55,7 +55,7 @@ func (s *Services) Talk(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *
 	})
 	d = &Dialogue{call: c, meet: meet}
 	if f := d.open(); f != nil {
-		answer{c}.error(f)
+		c.answerError(f)
 		c.finish()
 		return nil
 	}
@@ -144,7 +144,7 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
-	answer{c}.warn(f)
+	c.warnUpstreamFailed(f)
 	c.failAttempt(f, time.Now())
 	return c.ep.Dialect.ErrorOf(f.API)
 }

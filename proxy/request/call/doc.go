@@ -78,7 +78,7 @@
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the
 // socket buffer, so the call ends before the answer is written. A relay writes a larger answer
-// (answer.deliver). The engine is then free, but the call occupies its key's slot and its memory
+// (Call.answerLarge). The engine is then free, but the call occupies its key's slot and its memory
 // until the client has received the answer. Otherwise, a client that does not read could accumulate
 // an unlimited number of answers, and a truncated answer would be logged as complete.
 //

@@ -18,7 +18,7 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 		c := s.begin(ctx, ep)
 		defer s.Guard.Catch(guard.Handler, c.panicked)
 		if f := c.run(); f != nil {
-			answer{c}.error(f)
+			c.answerError(f)
 			c.finish()
 		} else if c.record.Outcome == observe.OK {
 			c.finish() // relays finish their calls themselves
@@ -32,7 +32,7 @@ func (c *Call) run() *failure.Failure {
 		return f
 	}
 	if c.ep.Local != nil {
-		return counter{c}.answer()
+		return c.answerCount()
 	}
 	c.shared.Retries.Call(c.record.Start)
 	return c.serve()
@@ -73,5 +73,5 @@ func (c *Call) panicked() {
 	}
 	ctx.SetStatusCode(fasthttp.StatusInternalServerError)
 	ctx.SetConnectionClose()
-	answer{c}.error(failure.Internal(failure.ErrPanicked))
+	c.answerError(failure.Internal(failure.ErrPanicked))
 }

@@ -17,12 +17,9 @@ import (
 // clients count often and the edge can use its estimate instead.
 const countPatience = 2 * time.Second
 
-// counter answers a call with the token count of its prompt. It does not use the loop.
-type counter struct{ call *Call }
-
-func (l counter) answer() *failure.Failure {
-	c := l.call
-	n, ok := l.engineCount()
+// answerCount answers a call with the token count of its prompt. It does not use the loop.
+func (c *Call) answerCount() *failure.Failure {
+	n, ok := c.engineCount()
 	if cause := c.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
@@ -31,20 +28,19 @@ func (l counter) answer() *failure.Failure {
 	}
 	out, about := attempt.NewBuffer(), c.answerOf()
 	about.PromptTokens = n
-	answer{c}.whole(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
+	c.answerWhole(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
 	return nil
 }
 
 // engineCount asks an engine for the token count. The request occupies a slot. If no slot is free,
 // no request is sent. A failed count does not affect the engine's health.
-func (l counter) engineCount() (tokens int, ok bool) {
-	c := l.call
+func (c *Call) engineCount() (tokens int, ok bool) {
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
-		Pool: c.tries.pool, Key: c.record.Key, Tiers: l.call.tiers(), Now: time.Now(), Rand: rand.Uint64(),
+		Pool: c.tries.pool, Key: c.record.Key, Tiers: c.tiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
 	route := routing.First(m.Route) // only the first tier is asked
-	targets, own := route.Targets(), routing.Query{Arms: l.call.arms()}
+	targets, own := route.Targets(), routing.Query{Arms: c.arms()}
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
 			q.Exclude = append(q.Exclude, u.ID())

@@ -310,7 +310,7 @@ func (r *relay) broken(f *failure.Failure) {
 	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
-	answer{c}.warn(f)
+	c.warnUpstreamFailed(f)
 	c.failAttempt(f, time.Now())
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
 	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
@@ -445,7 +445,7 @@ var headerAccelBuffering, noBuffering = []byte("X-Accel-Buffering"), []byte("no"
 // commit passes an answer that is still incomplete to hijack or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
-	answer{c}.commit(mediaType)
+	c.writeHead(mediaType)
 	response := &c.client.ctx.Response
 	response.Header.SetCanonical(headerAccelBuffering, noBuffering)
 	if hijack(r) {

@@ -52,9 +52,9 @@ func (u *unary) try() *failure.Failure {
 	c.noteCounted()
 	c.endAttempt(upstreams.OutcomeOK)
 	if body := (*out)[chunkRoom:]; len(body) <= attempt.MaxPooled {
-		answer{c}.whole(out, body, u.codec.MediaType())
+		c.answerWhole(out, body, u.codec.MediaType())
 	} else {
-		answer{c}.deliver(out, u.codec.MediaType())
+		c.answerLarge(out, u.codec.MediaType())
 	}
 	return nil
 }
