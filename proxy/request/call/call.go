@@ -191,21 +191,21 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
 		return
 	}
-	c.noteFailed(f, now)
+	c.recordFailed(f, now)
 	c.attempt.Blame(f)
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records a failed attempt. If the client or the edge canceled the attempt, the failure
+// recordFailed records a failed attempt. If the client or the edge canceled the attempt, the failure
 // has no cause and is not recorded.
-func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
+func (c *Call) recordFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
 	}
 	c.record.Failed = append(c.record.Failed, observe.FailedAttempt{
 		Upstream: c.record.Upstream, Cause: string(f.Cause), EngineStatus: f.Status, Arm: c.record.Arm,
 		Rejected: f.Cause == upstreams.CauseRejected, Fault: f.Outcome.Failed(),
-		After: c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked),
+		After: c.times.begun.Sub(c.record.Start), Took: now.Sub(c.times.begun),
 	})
 }
 

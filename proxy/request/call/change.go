@@ -102,7 +102,7 @@ func (c *Call) requestTarget(up *upstreams.Upstream, target *routing.Target) end
 	to := endpoint.Target{
 		Upstream: up, Model: m, Served: target.Served, Stream: c.request.AsksStream(up.Engine()), Formats: &c.shared.formats,
 		Priority: endpoint.PriorityOf(up, m, c.tries.rank),
-		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.asked).And(c.tries.refused),
+		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.begun).And(c.tries.refused),
 	}
 	if c.ep.CachesPrompts {
 		to.Salt = c.shared.salt(m.CacheOwner(c.rates.key), m, up)

@@ -72,17 +72,17 @@ func (d *Dialogue) open() *failure.Failure {
 	// All sessions of a model have the same body: an empty one.
 	c.poison.begin(c.shared.Poison, new(body.Body))
 	c.shared.Retries.Call(c.record.Start)
-	return d.connect(loop{c}.first(c.times.asked))
+	return d.connect(c.firstAttempt(c.times.begun))
 }
 
 // connect completes the handshake with the engine to which the call was sent. If that fails, it
 // tries the next engine.
-func (d *Dialogue) connect(at standing, f *failure.Failure) *failure.Failure {
-	for at == asked {
+func (d *Dialogue) connect(result sendResult, f *failure.Failure) *failure.Failure {
+	for result == sent {
 		if f = d.greet(); f == nil {
 			return nil
 		}
-		at, f = loop{d.call}.next(f)
+		result, f = d.call.nextAttempt(f)
 	}
 	return f
 }
@@ -131,7 +131,7 @@ func (d *Dialogue) Lost(err error) *apierr.Error {
 	f := d.failureOf(err)
 	// Otherwise, the call would send keep-alives while it waits for a slot.
 	d.call.record.Stream = false
-	if f = d.connect(loop{d.call}.next(f)); f == nil {
+	if f = d.connect(d.call.nextAttempt(f)); f == nil {
 		return nil
 	}
 	d.call.record.Stream = true

@@ -2,15 +2,15 @@
 //
 // # Lifetime of a request
 //
-//	1  gate.go       Authenticate   check the key, before any of the body is read
+//	1  gate.go       authenticate   check the key, before any of the body is read
 //	2                takeRequest    charge the key's requests per minute
 //	3                decode         read the body (package body), in the endpoint's codec
 //	4                resolve        find the model, check that the key may use it, apply its rules
 //	5                admit          reserve the key's concurrency and tokens
-//	   hooks.go      ask            let the operator's hooks decide, if there are any
+//	   hooks.go      askHooks       let the operator's hooks decide, if there are any
 //	6  pick.go       acquire        pick a target and take a lease, or wait in the model's queue
-//	7  loop.go       ask            make an attempt: package attempt sends it (send.go)
-//	                 next           after a failure, take the step that package retry decides on
+//	7  loop.go       sendToNext     make an attempt: package attempt sends it (send.go)
+//	                 nextAttempt    after a failure, take the step that package retry decides on
 //	   serve.go      handOver       send the head and the first event, or a whole answer (unary.go)
 //	8  relay.go      commit         the handler returns; a hijackedStream, an http10Stream, or under
 //	                                TLS fasthttp, writes the relay's bytes
@@ -25,12 +25,13 @@
 // # Parts
 //
 // A Call consists of parts, such as client, configuration, allowance and tries. Each part is in a
-// separate file, and does not refer to the call.
+// separate file, and does not refer to the call. The steps of a call are its methods. What they
+// decide by is computed by functions of the values that they read, such as resolve, changeAfter,
+// contexts and, in package retry, Decide.
 //
-// A loop sends the call to engines, both before and after the response is committed. It uses a
-// picker, a fitter and a changer. A unary produces an answer that is not streamed. A relay writes
-// an answer after the commit. All calls share one Services, through which they access the other
-// parts of the edge.
+// Only two types refer to a call, because they outlive its handler: a relay, which writes an answer
+// after the commit, and a Dialogue. All calls share one Services, through which they access the
+// other parts of the edge.
 //
 // # Design
 //

@@ -230,7 +230,7 @@ func (c *Call) admit() error {
 	}
 	c.tries.excluded = m.Route.AppendTooShort(c.tries.excluded, t.prompt)
 	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: m.Price.Of(t.prompt, 0, t.output)}
-	if d := c.rates.reserve(expected, c.times.asked); !d.OK {
+	if d := c.rates.reserve(expected, c.times.begun); !d.OK {
 		return c.limited(d)
 	}
 	return nil

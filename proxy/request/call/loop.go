@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/retry"
 	"penstock/routing"
@@ -11,95 +12,94 @@ import (
 	"penstock/upstreams"
 )
 
-// loop sends a call to engines until one of them answers. It works in the same way before and after
-// the response is committed. Package retry decides each step. The decision depends on what the
-// client has received, whether the request can be sent again, and where it was sent before.
-type loop struct{ call *Call }
+// The loop sends a call to engines until one of them answers. It works in the same way before and
+// after the response is committed. Package retry decides each step. The decision depends on what
+// the client has received, whether the request can be sent again, and where it was sent before.
 
-type standing uint8
+// sendResult is the state of a call after it was sent, or was to be sent.
+type sendResult uint8
 
 const (
-	failed   standing = iota // the call fails
-	asked                    // an engine has received the request
-	waiting                  // the call waits for a slot and must continue this wait
-	complete                 // the client has received everything except the end of the stream
+	failed   sendResult = iota // the call fails
+	sent                       // an engine has received the request
+	waiting                    // the call waits for a slot and must continue this wait
+	complete                   // the client has received everything except the end of the stream
 )
 
-func (l loop) first(now time.Time) (standing, *failure.Failure) {
-	at, f := l.ask(now)
-	if at != asked || f == nil {
-		return at, f
+func (c *Call) firstAttempt(now time.Time) (sendResult, *failure.Failure) {
+	result, f := c.sendToNext(now)
+	if result != sent || f == nil {
+		return result, f
 	}
-	return l.next(f)
+	return c.nextAttempt(f)
 }
 
-// next takes the steps that package retry chooses after an attempt has failed. It returns when an
-// engine has received the request, when the call must wait for a slot, or when the call is complete
-// or has failed.
-func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
-	at := asked
-	for at == asked && f != nil {
-		l.call.noteRejection(f)
-		switch step, changed := l.decide(f); step {
+// nextAttempt takes the steps that package retry chooses after an attempt has failed. It returns
+// when an engine has received the request, when the call must wait for a slot, or when the call is
+// complete or has failed.
+func (c *Call) nextAttempt(f *failure.Failure) (sendResult, *failure.Failure) {
+	result := sent
+	for result == sent && f != nil {
+		c.noteRejection(f)
+		switch step, changed := c.decide(f); step {
 		case retry.Finish:
 			return complete, f
 		case retry.Repeat, retry.Change:
-			at, f = l.askAgain(step, changed, f)
-		case retry.Resume:
-			at, f = l.resume(f)
+			result, f = c.sendAgain(step, changed, f)
 		default:
-			at, f = l.askElsewhere(step, f)
+			result, f = c.sendElsewhere(step, f)
 		}
 	}
-	return at, f
+	return result, f
 }
 
-// ask sends the call to an engine that has not received it yet. A failure that is returned together
-// with asked occurred while sending.
-func (l loop) ask(now time.Time) (standing, *failure.Failure) {
-	queued := l.call.record.Queue
-	s, err := l.call.acquire(now)
+// sendToNext sends the call to an engine that has not received it yet. A failure that is returned
+// together with sent occurred while sending.
+func (c *Call) sendToNext(now time.Time) (sendResult, *failure.Failure) {
+	queued := c.record.Queue
+	s, err := c.acquire(now)
 	if err != nil && !errors.Is(err, errWaiting) {
-		s, err = l.call.acquireFallback(now, err)
+		s, err = c.acquireFallback(now, err)
 	}
 	switch {
 	case errors.Is(err, errWaiting):
 		return waiting, nil
 	case err != nil:
-		return failed, l.noTarget(err, now)
+		return failed, c.noTarget(err, now)
 	}
-	if waited := l.call.record.Queue - queued; waited > 0 {
+	if waited := c.record.Queue - queued; waited > 0 {
 		now = now.Add(waited)
 	}
-	l.call.tries.takeTurn(s.turn)
-	l.beginTry(s.lease, s.target, now)
-	l.call.lowerLimit(s.target)
-	f := l.open(s.lease, s.target, s.lease.Exchange())
-	l.call.sentToEngine()
-	return asked, f
+	c.beginAttempt(&s, now)
+	c.lowerLimit(s.target)
+	f := c.send(s.lease, s.target, s.lease.Exchange())
+	c.notifySent()
+	return sent, f
 }
 
-func (l loop) askAgain(step retry.Step, changed change, f *failure.Failure) (standing, *failure.Failure) {
-	c := l.call
-	if step == retry.Repeat && !l.pause(notNowPause) {
-		return l.askElsewhere(retry.Fail, f)
+// sendAgain sends the call to the engine whose attempt has failed.
+func (c *Call) sendAgain(step retry.Step, changed change, f *failure.Failure) (sendResult, *failure.Failure) {
+	if step == retry.Repeat && !pause(&c.abort, notNowPause) {
+		return c.sendElsewhere(retry.Fail, f)
 	}
 	if step == retry.Change {
 		c.applyChange(changed)
 	}
 	now, lease, target := time.Now(), c.attempt.Lease(), c.attempt.Target()
-	c.noteFailed(f, now)
+	c.recordFailed(f, now)
 	c.tries.sends.Note(step)
 	c.attempt.Close(f.Outcome, now)
-	c.times.askAgain(now)
-	return asked, l.open(lease, target, lease.Again())
+	c.times.beginAgain(now)
+	return sent, c.send(lease, target, lease.Again())
 }
 
-// askElsewhere ends the failed attempt. It then sends the call to another engine, unless the step
+// sendElsewhere ends the failed attempt. It then sends the call to another engine, unless the step
 // is retry.Fail.
-func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
-	c, t, now := l.call, &l.call.tries, time.Now()
-	l.giveUp(f, c.attempt.Reply.Progress().Begun, now)
+func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *failure.Failure) {
+	t, now := &c.tries, time.Now()
+	// If a request kills engines in the middle of their answers, it must not be resumed at one
+	// engine after another. Its first event therefore does not clear it of suspicion.
+	c.giveUp(f, step != retry.Resume && c.attempt.Reply.Progress().Begun, now)
 	if t.failure == nil {
 		t.failure = f
 	}
@@ -107,58 +107,52 @@ func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *fail
 		return failed, failure.FromAbort(cause)
 	}
 	if step == retry.Fail {
-		return failed, l.lastFailure(f)
+		return failed, c.lastFailure(f)
 	}
-	if step == retry.Larger {
-		x := c.contexts()
-		t.excluded = x.appendSmaller(t.excluded)
-		c.shared.Counters.Refits.Inc()
-	}
-	if step == retry.Below {
-		l.call.leaveTier()
+	c.excludeFor(step)
+	if step == retry.Resume {
+		t.recording.Continue(c.request.Chat())
 	}
 	t.doubted = t.doubted || f.Doubt != nil && !f.Retry
 	c.times.addAwaited(now)
-	t.exclude(t.upstream)
-	at, after := l.ask(now)
-	if at == failed {
+	result, after := c.sendToNext(now)
+	switch {
+	case result == failed && step == retry.Resume:
+		return failed, f // the lack of a slot is only a consequence
+	case result == failed:
 		return failed, after
+	case step == retry.Resume:
+		t.recording.NextEngine()
 	}
 	t.sends.Note(step)
-	if step == retry.Move {
-		c.shared.Counters.moved(f).Inc()
-	}
+	c.shared.Counters.sentElsewhere(step, f)
 	if lease := c.attempt.Lease(); f.Doubt != nil && lease != nil {
 		lease.Settles(f.Doubt)
 	}
-	return at, after
+	return result, after
 }
 
-func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
-	c, now := l.call, time.Now()
-	l.giveUp(f, false, now)
-	c.tries.exclude(c.tries.upstream)
-	c.tries.excluded = appendCannotContinue(c.tries.excluded, c.config.model.Route.Targets(), c.tries.recording.HasReasoning())
-	c.tries.recording.Continue(c.request.Chat())
-	c.times.addAwaited(now)
-	at, after := l.ask(now)
-	if at == failed {
-		// The client gets the original failure, because the lack of a slot is only a consequence.
-		return failed, f
+// excludeFor excludes the current engine, and all engines to which the step must not send the call.
+func (c *Call) excludeFor(step retry.Step) {
+	t := &c.tries
+	switch step {
+	case retry.Larger:
+		x := c.contexts()
+		t.excluded = x.appendSmaller(t.excluded)
+	case retry.Below:
+		c.leaveTier()
+	case retry.Resume:
+		t.excluded = appendCannotContinue(t.excluded, c.config.model.Route.Targets(), t.recording.HasReasoning())
 	}
-	c.tries.sends.Note(retry.Resume)
-	c.tries.recording.NextEngine()
-	c.shared.Counters.Resumed.Inc()
-	return at, after
+	t.exclude(t.upstream)
 }
 
 // decide chooses the next step, and the change that retry.Change makes. If the step needs the retry
 // budget but the budget is empty, decide chooses a step that does not need it.
-func (l loop) decide(f *failure.Failure) (retry.Step, change) {
-	c := l.call
+func (c *Call) decide(f *failure.Failure) (retry.Step, change) {
 	changed, changeable := c.changeFor(f)
-	state := l.state(f)
-	why := retry.Failure{Cause: f.Next(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.asked)}
+	state := c.state(f)
+	why := retry.Failure{Cause: f.Next(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.begun)}
 	step := retry.Decide(&state, &why)
 	if !retry.Charged(step, &why) || c.shared.takeRetry(c.config.snapshot.Config.Retry.Budget) {
 		return step, changed
@@ -167,8 +161,7 @@ func (l loop) decide(f *failure.Failure) (retry.Step, change) {
 	return retry.Decide(&state, &why), changed
 }
 
-func (l loop) state(f *failure.Failure) retry.State {
-	c := l.call
+func (c *Call) state(f *failure.Failure) retry.State {
 	s := retry.State{
 		Part:  c.showsPart(),
 		Spent: c.request.Spent() || c.record.Committed && !c.body.Held(),
@@ -182,7 +175,7 @@ func (l loop) state(f *failure.Failure) retry.State {
 	}
 	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())
 	if c.attempt.Target() != nil {
-		s.Room, s.Below = l.call.otherTarget(), l.call.mayLeaveTier()
+		s.Room, s.Below = c.otherTarget(), c.mayLeaveTier()
 		if f.API.Code == apierr.CodeContextLength {
 			x := c.contexts()
 			s.Longer = x.roomElsewhere()
@@ -191,8 +184,8 @@ func (l loop) state(f *failure.Failure) retry.State {
 	return s
 }
 
-func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
-	c, t := l.call, &l.call.tries
+func (c *Call) lastFailure(f *failure.Failure) *failure.Failure {
+	t := &c.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
 		// The client gets the first refusal, because the second engine did not contradict it.
 		return t.failure
@@ -204,41 +197,40 @@ func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	return f
 }
 
-func (l loop) noTarget(err error, now time.Time) *failure.Failure {
-	if cause := l.call.abort.Cause(); cause != nil {
+func (c *Call) noTarget(err error, now time.Time) *failure.Failure {
+	if cause := c.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
-	if first := l.call.tries.failure; first != nil && !(l.call.tries.sends.Longer > 0 && errors.As(err, &full)) {
+	if first := c.tries.failure; first != nil && !(c.tries.sends.Longer > 0 && errors.As(err, &full)) {
 		return first // the client gets the first failure
 	}
-	l.noteOwnArm()
-	m := l.call.config.model
-	next := m.Route.NextChance(l.call.tiers(), now)
-	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
+	c.recordOwnArm()
+	m := c.config.model
+	next := m.Route.NextChance(c.tiers(), now)
+	return failure.FromAcquire(err, failure.FullRetryAfter(m, c.tries.pool), next)
 }
 
 // giveUp ends a failed attempt. If begun is true, the request is not suspected of having killed the
-// engine. resume passes false even if the engine has begun to answer. Otherwise, a request that
-// kills engines in the middle of their answers would be resumed at one engine after another.
-func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
-	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
-	if first := l.call.tries.failure; f.Failed != 0 {
-		l.call.poison.recordFailure(now)
+// engine.
+func (c *Call) giveUp(f *failure.Failure, begun bool, now time.Time) {
+	c.poison.recordLoss(f, begun, c.tries.upstream, now)
+	if first := c.tries.failure; f.Failed != 0 {
+		c.poison.recordFailure(now)
 		// Two engines failed in the same way, so the request is to blame.
 		if first != nil && first.Failed == f.Failed {
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}
-	l.call.failAttempt(f, now)
+	c.failAttempt(f, now)
 }
 
 // notNowPause is the pause before another request to an engine that cannot answer at the moment.
 const notNowPause = 300 * time.Millisecond
 
 // pause waits for t. It returns false if the call is canceled.
-func (l loop) pause(t time.Duration) bool {
-	left, ok := l.call.abort.Wait()
+func pause(abort *attempt.Abort, t time.Duration) bool {
+	done, ok := abort.Wait()
 	if !ok {
 		return false
 	}
@@ -247,7 +239,7 @@ func (l loop) pause(t time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-left:
+	case <-done:
 		return false
 	}
 }

@@ -39,7 +39,7 @@ func (c *Call) join() {
 	if len(list) == 0 {
 		return
 	}
-	about := c.about(c.times.asked)
+	about := c.about(c.times.begun)
 	for _, feature := range list {
 		if p := feature.Join(&about); p != nil {
 			c.participants = append(c.participants, p)
@@ -47,12 +47,12 @@ func (c *Call) join() {
 	}
 }
 
-// sentToEngine notifies the participants that the call was sent to another engine.
-func (c *Call) sentToEngine() {
+// notifySent notifies the participants that the call was sent to another engine.
+func (c *Call) notifySent() {
 	if len(c.participants) == 0 {
 		return
 	}
-	about := c.about(c.times.asked)
+	about := c.about(c.times.begun)
 	for _, p := range c.participants {
 		p.Sent(&about)
 	}

@@ -239,9 +239,9 @@ func (r *relay) noteEvents() bool {
 func fillWaiting(r *relay) {
 	c, first := r.call, r.call.tries.upstream == nil
 	r.recycleOut()
-	at, f := loop{c}.first(time.Now())
+	result, f := c.firstAttempt(time.Now())
 	r.out = newOut()
-	if r.follow(at, f); first && c.tries.upstream != nil {
+	if r.continueAfter(result, f); first && c.tries.upstream != nil {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	}
 }
@@ -267,17 +267,18 @@ func (r *relay) failed(err error) {
 		r.broken(f)
 		return
 	}
-	r.follow(loop{c}.next(f))
+	r.continueAfter(c.nextAttempt(f))
 }
 
-func (r *relay) follow(at standing, f *failure.Failure) {
+// continueAfter continues the answer after the call was sent again, or ends it.
+func (r *relay) continueAfter(result sendResult, f *failure.Failure) {
 	c := r.call
-	if at == waiting {
+	if result == waiting {
 		c.keepalive(r.stream, r.out)
 		return
 	}
 	c.setPhase(&phaseStreaming) // the call may have been waiting for a slot
-	if at == complete {
+	if result == complete {
 		var err error
 		if *r.out, err = c.tries.recording.FinishFull(*r.out); err == nil {
 			r.done = true
@@ -285,7 +286,7 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 			return
 		}
 	}
-	if at != asked {
+	if result != sent {
 		r.broken(f)
 		return
 	}

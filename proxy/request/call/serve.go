@@ -17,15 +17,15 @@ func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
 	}
-	at, f := loop{c}.first(c.times.asked)
-	for at == asked {
+	result, f := c.firstAttempt(c.times.begun)
+	for result == sent {
 		if f = c.handOver(); f == nil {
 			c.clearPoison()
 			return nil
 		}
-		at, f = loop{c}.next(f)
+		result, f = c.nextAttempt(f)
 	}
-	if at == waiting {
+	if result == waiting {
 		c.commitWaiting()
 	}
 	return f
@@ -83,7 +83,7 @@ func (c *Call) tryStream() *failure.Failure {
 // commitWaiting commits a stream before the call reaches an engine. The relay continues the wait
 // for a slot.
 func (c *Call) commitWaiting() {
-	c.times.ask(time.Now())
+	c.times.begin(time.Now())
 	stream := c.recorded(c.tries.wait.stream)
 	out := newOut()
 	c.keepalive(stream, out)

@@ -15,6 +15,7 @@ import (
 	"penstock/proxy/request/hook"
 	"penstock/proxy/request/participant"
 	"penstock/proxy/request/poison"
+	"penstock/proxy/request/retry"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/running/snapshot"
 	"penstock/proxy/telemetry/guard"
@@ -60,14 +61,20 @@ type Counters struct {
 	Seals                          func(seal.Result)
 }
 
-func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
-	switch f.Outcome {
-	case upstreams.OutcomeStalled:
-		return c.stalled
-	case upstreams.OutcomeHandedOver:
-		return c.drained
+// sentElsewhere counts a step that has sent a call to another engine.
+func (c *Counters) sentElsewhere(step retry.Step, f *failure.Failure) {
+	switch {
+	case step == retry.Larger:
+		c.Refits.Inc()
+	case step == retry.Resume:
+		c.Resumed.Inc()
+	case step != retry.Move:
+	case f.Outcome == upstreams.OutcomeStalled:
+		c.stalled.Inc()
+	case f.Outcome == upstreams.OutcomeHandedOver:
+		c.drained.Inc()
 	default:
-		return c.vanished
+		c.vanished.Inc()
 	}
 }
 

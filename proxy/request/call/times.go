@@ -3,19 +3,19 @@ package call
 import "time"
 
 type times struct {
-	asked   time.Time
+	begun   time.Time     // when the call was admitted, or when its current attempt began
 	awaited time.Duration // time spent waiting for earlier attempts and for hooks
 	endAt   time.Time     // when a whole answer was ready
 }
 
-func (t *times) ask(now time.Time) { t.asked = now }
+func (t *times) begin(now time.Time) { t.begun = now }
 
-func (t *times) askAgain(now time.Time) {
+func (t *times) beginAgain(now time.Time) {
 	t.addAwaited(now)
-	t.asked = now
+	t.begun = now
 }
 
-func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
+func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.begun) }
 
 // ended returns when the call ended. If endAt is set, ended does not read the clock, because that
 // costs as much as a small step of a call.

@@ -161,6 +161,6 @@ func (c *Call) noteOverhead(now time.Time) {
 	if c.record.Stream && !progress.Begun {
 		heard = instant.Of(now) // the stream was committed before the first event
 	}
-	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Since(instant.Of(c.times.asked))
+	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Since(instant.Of(c.times.begun))
 	c.record.Overhead = now.Sub(c.record.Start) - waited
 }
