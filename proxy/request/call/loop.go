@@ -135,13 +135,14 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 // excludeFor excludes the current engine, and all engines to which the step must not send the call.
 func (c *Call) excludeFor(step retry.Step) {
 	t := &c.tries
-	switch step {
-	case retry.Larger:
+	if step == retry.Larger {
 		x := c.contexts()
 		t.excluded = x.appendSmaller(t.excluded)
-	case retry.Below:
+	}
+	if step == retry.Below {
 		c.leaveTier()
-	case retry.Resume:
+	}
+	if step == retry.Resume {
 		t.excluded = appendCannotContinue(t.excluded, c.config.model.Route.Targets(), t.recording.HasReasoning())
 	}
 	t.exclude(t.upstream)

@@ -38,7 +38,7 @@ type relay struct {
 	silence time.Duration    // silence before the stream gets a keep-alive; 0 means no keep-alives
 	shown   instant.Time     // when the client last received bytes; the silence starts here
 	passOn  *endpoint.PassOn // used by formPassedOn
-	unary   unary            // used by formWhitespace
+	whole   endpoint.Unary   // used by formWhitespace
 }
 
 // pulled is the result of a pull. Its bytes are in relay.out.
@@ -327,7 +327,7 @@ func (r *relay) broken(f *failure.Failure) {
 }
 
 // noteUsage records the token usage that the answer contains. If the answer is not streamed,
-// unary.translate has already recorded it.
+// Call.translateWhole has already recorded it.
 func (r *relay) noteUsage() {
 	switch r.form {
 	case formPassedOn:

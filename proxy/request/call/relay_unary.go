@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/endpoint"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
@@ -18,12 +19,11 @@ const whitespace = ' '
 
 // commitWhitespace commits an incomplete answer by sending white space. A later error is sent as
 // the JSON body.
-func commitWhitespace(u unary) {
-	c := u.call
+func commitWhitespace(c *Call, codec endpoint.Unary) {
 	c.trace.keep(&c.client)
 	out := newOut()
 	*out = append(*out, whitespace)
-	commit(relay{call: c, form: formWhitespace, out: out, unary: u}, jsonType)
+	commit(relay{call: c, form: formWhitespace, out: out, whole: codec}, jsonType)
 }
 
 func (r *relay) fillPassedOn() {
@@ -41,9 +41,9 @@ func (r *relay) fillPassedOn() {
 func (r *relay) fillWhitespace() {
 	c := r.call
 	r.recycleOut()
-	out, err := r.unary.await(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()))
+	out, err := c.awaitWhole(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()), &r.whole)
 	if errors.Is(err, attempt.ErrLarge) {
-		if r.passOn, out, err = r.unary.beginPassOn(); err == nil {
+		if r.passOn, out, err = c.beginPassOn(r.whole); err == nil {
 			c.record.TTFT = time.Since(c.record.Start)
 			r.form, r.out = formPassedOn, out
 			return

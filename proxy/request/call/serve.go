@@ -37,8 +37,7 @@ func (c *Call) handOver() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()
 	}
-	u := unary{call: c}
-	return u.try()
+	return c.tryWhole()
 }
 
 func (c *Call) answerOf() endpoint.Answer {

@@ -15,25 +15,20 @@ import (
 	"penstock/upstreams/http1"
 )
 
-type unary struct {
-	call  *Call
-	codec endpoint.Unary // nil until the response headers arrive
-}
-
-// try reads the engine's complete response and answers with it. If the engine can cancel only
-// streams, the request to the engine asked for a stream, and try assembles the response from the
+// tryWhole reads the engine's complete response and answers with it. If the engine can cancel only
+// streams, the request to the engine asked for a stream, and tryWhole assembles the response from the
 // stream. A relay writes the answer if it takes longer than stream.whole_keepalive, or if it is
 // large and needs no translation.
-func (u *unary) try() *failure.Failure {
-	c := u.call
-	out, err := u.await(u.firstWhitespace())
+func (c *Call) tryWhole() *failure.Failure {
+	var codec endpoint.Unary // nil until the response headers arrive
+	out, err := c.awaitWhole(c.firstWhitespace(), &codec)
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		commitWhitespace(*u)
+		commitWhitespace(c, codec)
 		return nil
 	case errors.Is(err, attempt.ErrLarge):
-		passOn, out, err := u.beginPassOn()
+		passOn, out, err := c.beginPassOn(codec)
 		if err != nil {
 			return c.attempt.FailureOf(err)
 		}
@@ -41,7 +36,7 @@ func (u *unary) try() *failure.Failure {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
 		c.releaseRequest()
-		commit(relay{call: c, form: formPassedOn, out: out, passOn: passOn}, u.codec.MediaType())
+		commit(relay{call: c, form: formPassedOn, out: out, passOn: passOn}, codec.MediaType())
 		return nil
 	default:
 		return c.attempt.FailureOf(err)
@@ -52,9 +47,9 @@ func (u *unary) try() *failure.Failure {
 	c.noteCounted()
 	c.endAttempt(upstreams.OutcomeOK)
 	if body := (*out)[chunkRoom:]; len(body) <= attempt.MaxPooled {
-		c.answerWhole(out, body, u.codec.MediaType())
+		c.answerWhole(out, body, codec.MediaType())
 	} else {
-		c.answerLarge(out, u.codec.MediaType())
+		c.answerLarge(out, codec.MediaType())
 	}
 	return nil
 }
@@ -62,8 +57,7 @@ func (u *unary) try() *failure.Failure {
 // firstWhitespace returns when the first white space is sent if the answer is not complete by then.
 // The time counts from the start of the call, like the timeouts of load balancers. It is zero if no
 // white space may be sent. White space would change audio and text, and HTTP/1.0 has no chunks.
-func (u *unary) firstWhitespace() time.Time {
-	c := u.call
+func (c *Call) firstWhitespace() time.Time {
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
 	if d <= 0 || !c.client.http11 || !c.request.AnswersJSON() {
 		return time.Time{}
@@ -71,30 +65,29 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await waits until the given time for the engine's complete response. It returns a buffer with
-// chunkRoom bytes followed by the client's answer.
+// awaitWhole waits until the given time for the engine's complete response. It returns a buffer with
+// chunkRoom bytes followed by the client's answer. When the response headers arrive, it creates the
+// codec.
 //
-// After http1.ErrNotYet, await may be called again. attempt.ErrLarge means that the response must
+// After http1.ErrNotYet, awaitWhole may be called again. attempt.ErrLarge means that the response must
 // be relayed while it arrives. FailureOf converts other errors.
-func (u *unary) await(until time.Time) (*[]byte, error) {
-	c := u.call
+func (c *Call) awaitWhole(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
 		return nil, err
 	}
 	if c.attempt.Reply.IsUnread() {
-		u.codec = c.request.Unary(c.answerOf())
+		*codec = c.request.Unary(c.answerOf())
 	}
-	completion, err := c.attempt.ReadWhole(until, u.codec, c.client.http11)
+	completion, err := c.attempt.ReadWhole(until, *codec, c.client.http11)
 	if err != nil {
 		return nil, err
 	}
-	return u.translate(completion)
+	return c.translateWhole(completion, *codec)
 }
 
-// translate translates a completion into the client's answer. It first reserves as much memory as
+// translateWhole translates a completion into the client's answer. It first reserves as much memory as
 // the completion occupies, and corrects the reservation afterwards.
-func (u *unary) translate(completion []byte) (*[]byte, error) {
-	c := u.call
+func (c *Call) translateWhole(completion []byte, codec endpoint.Unary) (*[]byte, error) {
 	out := attempt.NewBuffer()
 	if n := chunkRoom + len(completion) + attempt.OutMore; n > max(cap(*out), attempt.MaxPooled) {
 		if err := c.memory.Hold(attempt.PartOut, n); err != nil {
@@ -103,9 +96,9 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 		}
 		*out = make([]byte, 0, n)
 	}
-	answer, err := u.codec.Append((*out)[:chunkRoom], completion, c.attempt.Reply.Head())
+	answer, err := codec.Append((*out)[:chunkRoom], completion, c.attempt.Reply.Head())
 	*out = answer
-	c.noteUsage(u.codec.Usage(), u.codec.Markup())
+	c.noteUsage(codec.Usage(), codec.Markup())
 	if err == nil {
 		err = c.memory.HoldOut(cap(answer))
 	}
@@ -117,9 +110,9 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 	return out, nil
 }
 
-func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
-	a := &u.call.attempt
-	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
+func (c *Call) beginPassOn(codec endpoint.Unary) (*endpoint.PassOn, *[]byte, error) {
+	a := &c.attempt
+	passOn, out := codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
 	var err error
 	if *out, err = a.Reply.BeginPassOn((*out)[:chunkRoom], passOn); err != nil {
 		attempt.Recycle(out)
