@@ -27,14 +27,14 @@ func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// BeginTurn begins the turn of the query's key after Acquire has returned the lease l. The caller
-// owns the turn, and the turn records the call's service. While no key waits for slots, BeginTurn
-// returns the zero Turn.
-func BeginTurn(r *Route, q *Query, l *upstreams.Lease) turns.Turn {
-	if q.Weight == 0 || r.line.Quiet() {
+// BeginTurn begins the turn of a key after Acquire has returned the lease l. weight is Query.Weight.
+// The caller owns the turn, and the turn records the call's service. While no key waits for slots,
+// BeginTurn returns the zero Turn.
+func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now time.Time) turns.Turn {
+	if weight == 0 || r.line.Quiet() {
 		return turns.Turn{}
 	}
-	return r.line.Begin(q.Key, q.Weight, turns.Weight(l.Prompt().Uncached, 0), q.Now)
+	return r.line.Begin(key, weight, turns.Weight(l.Prompt().Uncached, 0), now)
 }
 
 // acquireAny is like Acquire, but ignores claims. If no other engine takes calls, it picks an

@@ -167,7 +167,6 @@ func (c *Call) release() {
 	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is open here only after a panic
 	// The client may have disconnected before the call moved to the new slot.
 	if n := c.tries.takeNext(); n.lease != nil {
-		n.turn.Book(0)
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
 	if c.client.conn != nil {

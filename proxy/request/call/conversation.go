@@ -72,9 +72,9 @@ func (c *Call) session() chat.Session {
 }
 
 // callNumber returns the number that selects the arms of a call.
-func (t *conversation) callNumber(key string, p endpoint.Prompt) uint64 {
+func (t *conversation) callNumber(key string, r endpoint.Request) uint64 {
 	if t.number == 0 {
-		begin := chat.Beginning(p.Chat())
+		begin := chat.Beginning(r.Chat())
 		if t.number = routing.CallNumber(key, begin); key == "" && begin == nil {
 			t.number = rand.Uint64()
 		}
@@ -83,12 +83,12 @@ func (t *conversation) callNumber(key string, p endpoint.Prompt) uint64 {
 }
 
 // prefixBlocks hashes the beginning of the prompt for a route with prefix affinity.
-func (t *conversation) prefixBlocks(m *snapshot.Model, key *auth.Key, p endpoint.Prompt) []uint64 {
+func (t *conversation) prefixBlocks(m *snapshot.Model, key *auth.Key, r endpoint.Request) []uint64 {
 	if !m.Route.WantsPrefix() {
 		return nil
 	}
 	if len(t.prefix) == 0 {
-		tools, messages := p.Prefix()
+		tools, messages := r.Prefix()
 		if messages == nil {
 			return nil
 		}

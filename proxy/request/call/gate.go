@@ -204,7 +204,7 @@ func resolve(
 	if out.checked, err = r.Check(m, now); err != nil {
 		return out, err
 	}
-	out.needs, out.rank = endpoint.FeaturesOf(ep, r), rankOf(s, key, r.Chat())
+	out.needs, out.rank = endpoint.FeaturesOf(ep, r.Chat()), rankOf(s, key, r.Chat())
 	return out, nil
 }
 

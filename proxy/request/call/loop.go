@@ -70,7 +70,7 @@ func (c *Call) sendToNext(now time.Time) (sendResult, *failure.Failure) {
 	if waited := c.record.Queue - queued; waited > 0 {
 		now = now.Add(waited)
 	}
-	c.beginAttempt(&s, now)
+	c.beginAttempt(s, now)
 	c.lowerLimit(s.target)
 	f := c.send(s.lease, s.target, s.lease.Exchange())
 	c.notifySent()

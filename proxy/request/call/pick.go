@@ -18,15 +18,11 @@ import (
 type slot struct {
 	lease  *upstreams.Lease // nil if there is none
 	target *routing.Target
-	turn   turns.Turn // turn of the call's key at the engine
 }
 
-func acquireSlot(r *routing.Route, q *routing.Query) (slot, error) {
-	lease, target, err := r.Acquire(q)
-	if err != nil {
-		return slot{}, err
-	}
-	return slot{lease, target, routing.BeginTurn(r, q, lease)}, nil
+func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
+	s.lease, s.target, err = r.Acquire(q)
+	return s, err
 }
 
 // acquire picks a target and acquires a slot. If no slot is free and the model has a queue, it
@@ -206,7 +202,7 @@ func (c *Call) awaitSlot() (s slot, err error) {
 			w.query.Tiers, w.query.Arms, w.query.Exclude = c.tiers(), c.arms(), c.tries.excluded
 		}
 		route := c.config.model.Route
-		s.lease, s.target, err = route.Acquire(&w.query)
+		s, err = acquireSlot(route, &w.query)
 		if errors.Is(err, routing.ErrStarting) {
 			route.Wake(&w.query)
 			return false
@@ -220,9 +216,6 @@ func (c *Call) awaitSlot() (s slot, err error) {
 	}
 	c.tries.leaveQueue()
 	if waited == nil {
-		if err == nil { // begins only now, because the line counts turns while calls wait
-			s.turn = routing.BeginTurn(c.config.model.Route, &w.query, s.lease)
-		}
 		c.setPhase(&phaseWaiting)
 		return s, err
 	}

@@ -16,9 +16,10 @@ import (
 )
 
 // beginAttempt records that the call was assigned to the engine of a slot.
-func (c *Call) beginAttempt(s *slot, now time.Time) {
+func (c *Call) beginAttempt(s slot, now time.Time) {
 	u := s.lease.Upstream()
-	c.tries.takeTurn(s.turn)
+	c.tries.turn.Book(0) // the tokens of earlier engines are counted together with those of this engine
+	c.tries.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.rates.key.Share(), s.lease, now)
 	c.tries.begin(u)
 	c.record.Upstream, c.record.Tier = u.Name(), s.target.Tier
 	c.recordArm(s.target)

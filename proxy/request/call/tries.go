@@ -80,14 +80,6 @@ func (t *tries) leaveQueue() {
 	}
 }
 
-// takeTurn replaces the turn at the previous engine with the turn at the next engine. It books no
-// tokens at the previous engine. Either that engine generated no tokens, or they are counted
-// together with the tokens of the next engine.
-func (t *tries) takeTurn(next turns.Turn) {
-	t.turn.Book(0)
-	t.turn = next
-}
-
 // mustContinue reports whether the client has received part of an answer that the next engine must
 // continue.
 func (t *tries) mustContinue() bool {

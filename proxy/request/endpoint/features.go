@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"penstock/config"
+	"penstock/translate/chat"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
 )
@@ -11,9 +12,9 @@ import (
 // chatFeature is the feature that an engine needs for chat and for the dialects translated to chat.
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
-// FeaturesOf returns the features that a request needs from an engine.
-func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
-	c := p.Chat()
+// FeaturesOf returns the features that a request needs from an engine. c is nil if the request is
+// not a chat request.
+func FeaturesOf(ep *Endpoint, c *chat.Request) upstreams.Features {
 	if c == nil {
 		return upstreams.FeatureOf(ep.operationAtEngine())
 	}

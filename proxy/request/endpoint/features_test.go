@@ -8,14 +8,6 @@ import (
 	"penstock/upstreams"
 )
 
-// asked is a chat request that implements only the methods called by FeaturesOf.
-type asked struct {
-	Request
-	chat *chat.Request
-}
-
-func (a asked) Chat() *chat.Request { return a.chat }
-
 // TestFeaturesOf checks the features that a request needs from an engine.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
@@ -49,7 +41,7 @@ func TestFeaturesOf(t *testing.T) {
 		if e := r.Decode([]byte(body[:len(body)-1] + "}")); e != nil {
 			t.Fatalf("Decode of %s = %v, want success", body, e)
 		}
-		if got := FeaturesOf(chatCompletions, asked{chat: &r}); got != base|want {
+		if got := FeaturesOf(chatCompletions, &r); got != base|want {
 			t.Errorf("%s: %b, want %b", more, got, base|want)
 		}
 	}
