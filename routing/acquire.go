@@ -27,9 +27,9 @@ func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// BeginTurn begins the turn of a key after Acquire has returned the lease l. weight is Query.Weight.
-// The caller owns the turn, and the turn records the call's service. While no key waits for slots,
-// BeginTurn returns the zero Turn.
+// BeginTurn begins the turn of a key after Acquire has returned the lease l. weight is
+// Query.Weight. The caller owns the turn, and the turn records the call's service. While no key
+// waits for slots, BeginTurn returns the zero Turn.
 func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now time.Time) turns.Turn {
 	if weight == 0 || r.line.Quiet() {
 		return turns.Turn{}

@@ -25,7 +25,7 @@ type Terms struct {
 	Model        *snapshot.Model
 	PromptTokens int // estimated
 	Start        time.Time
-	Asked        time.Time
+	Begun        time.Time // when this attempt began
 	RequestID    []byte
 	Key          string // id of the client's key, or empty
 	Tiers        uint8
@@ -55,14 +55,14 @@ type Hasher interface {
 
 // Attempt is one attempt of a call at one upstream.
 type Attempt struct {
-	terms  Terms
-	lease  *upstreams.Lease // nil if the attempt has no lease or has released it
-	target *routing.Target
-	span   *observe.AttemptSpan // nil if tracing is off
-	ttft   time.Duration        // time to the first token; 0 if unknown or not measured
-	asked  bool
-	sends  int // number of requests written so far by all attempts of the call
-	Reply  Reply
+	terms    Terms
+	lease    *upstreams.Lease // nil if the attempt has no lease or has released it
+	target   *routing.Target
+	span     *observe.AttemptSpan // nil if tracing is off
+	ttft     time.Duration        // time to the first token; 0 if unknown or not measured
+	streamed bool                 // whether the request asked the engine for a stream
+	sends    int                  // number of requests written so far by all attempts of the call
+	Reply    Reply
 }
 
 // Begin starts an attempt. It takes ownership of the lease. Send will write the request to the
@@ -84,34 +84,34 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 
 // Send writes the request. If once is true, the request must not be sent twice, so Send uses only a
 // connection that is known to be open.
-func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
+func (a *Attempt) Send(s endpoint.Sending, streamed, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
 		Method: "POST", Path: s.Path,
 		ContentType: s.ContentType, Accept: s.Accept,
 		RequestID: a.terms.RequestID, Traceparent: a.traceparent(), Tracestate: a.terms.Tracestate,
-		Body: s.Body, BodyReader: s.Reader, At: a.terms.Asked,
+		Body: s.Body, BodyReader: s.Reader, At: a.terms.Begun,
 		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.clock.firstEvent(),
 		NoReplay: once,
 	}
 	err := x.Send(&r)
 	a.sends += x.Sends()
-	sentAt := instant.Of(a.terms.Asked)
+	sentAt := instant.Of(a.terms.Begun)
 	if !x.AtOnce() {
 		sentAt = instant.Now()
 	}
 	c := &a.Reply.clock
 	c.sentAt, c.readAt = sentAt, sentAt
-	a.asked, c.streams = asksStream, a.terms.Request.Streams()
+	a.streamed, c.streams = streamed, a.terms.Request.Streams()
 	if tools, _ := a.terms.Request.Prefix(); tools != nil {
 		c.buffered = a.lease.Upstream().Engine().Has(config.QuirkBuffersCalls)
 	}
-	if c.buffered || !asksStream {
+	if c.buffered || !streamed {
 		a.lease.Buffers()
 	}
 	// The last field of the form may be the one that requests a stream.
 	if err == nil && s.Reader != nil {
-		a.asked = c.streams
+		a.streamed = c.streams
 	}
 	return err
 }
@@ -142,7 +142,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	if r.x.Status() != 200 {
 		return a.refusal()
 	}
-	switch form := a.terms.Request.Reads(r.x, a.asked); form {
+	switch form := a.terms.Request.Reads(r.x, a.streamed); form {
 	case endpoint.Complaint:
 		return a.complaint(string(r.x.Header("Content-Type")), errorBody(r.x, a.terms.Memory))
 	case endpoint.Document:
@@ -187,7 +187,7 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 	r.whole.begin()
 	var err error
 	switch {
-	case a.asked:
+	case a.streamed:
 		err = r.whole.assemble(r, to.Assembled())
 	case passesOn:
 		err = r.whole.read(r, to)
@@ -203,8 +203,8 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 // Sends returns how many requests the attempts of the call have written so far.
 func (a *Attempt) Sends() int { return a.sends }
 
-// AsksStream reports whether the request to the engine asked for a stream.
-func (a *Attempt) AsksStream() bool { return a.asked }
+// RequestedStream reports whether the request to the engine asked for a stream.
+func (a *Attempt) RequestedStream() bool { return a.streamed }
 
 // Target returns the target of the attempt, or nil if no attempt was made.
 func (a *Attempt) Target() *routing.Target { return a.target }
@@ -330,11 +330,11 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 // prompt in the target's context. LowerLimit does nothing if the context length is unknown.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
-	asked := l.TokenLimit()
-	if asked <= 0 {
+	requested := l.TokenLimit()
+	if requested <= 0 {
 		return
 	}
-	if limit := chat.FitLimit(asked, ContextOf(m, l, t), prompt()); limit < asked {
+	if limit := chat.FitLimit(requested, ContextOf(m, l, t), prompt()); limit < requested {
 		l.Fit(limit)
 	}
 }

@@ -14,12 +14,12 @@ import (
 
 // allowance contains the key of a call and what the key limits have reserved for the call.
 type allowance struct {
-	key    *auth.Key         // nil if no key is required
-	limits *limit.Key        // nil without a key
-	held   limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
+	key      *auth.Key         // nil if no key is required
+	limits   *limit.Key        // nil without a key
+	reserved limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
 }
 
-func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
+func (a *allowance) chargeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
@@ -27,9 +27,9 @@ func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.D
 	return a.limits.Take(now)
 }
 
-// TakeRequest charges the key for a request that is rejected before it becomes a call. It returns
+// ChargeRequest charges the key for a request that is rejected before it becomes a call. It returns
 // an error if the key has no requests per minute left.
-func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
+func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
 	}
@@ -43,10 +43,10 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// TakeWaiting counts a WebSocket message that waits to become a call. It returns an error if the
-// key has too many waiting messages. If TakeWaiting returns a key, the caller must later call
+// CountWaiting counts a WebSocket message that waits to become a call. It returns an error if the
+// key has too many waiting messages. If CountWaiting returns a key, the caller must later call
 // StopWaiting on that key.
-func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
+func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
 	if limits == nil { // nil if a reload removed the key
 		return nil, nil
@@ -88,7 +88,7 @@ func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	return a.limits.Reserve(&a.held, expected, now)
+	return a.limits.Reserve(&a.reserved, expected, now)
 }
 
 func rateLimited(d limit.Decision) *apierr.Error {

@@ -71,7 +71,7 @@ func (c *Call) appendLines(dst []byte) []byte {
 		var settled *limit.Reservation
 		u := &c.tokens.usage
 		if !c.record.Committed || u.Known {
-			settled = &c.rates.held
+			settled = &c.rates.reserved
 		}
 		dst = appendRates(dst, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.ended())
 	}
@@ -80,8 +80,8 @@ func (c *Call) appendLines(dst []byte) []byte {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// requestedModel returns the model that the client requested, even if a fallback model answers. It returns
-// nil if the model is unknown.
+// requestedModel returns the model that the client requested, even if a fallback model answers. It
+// returns nil if the model is unknown.
 func (c *Call) requestedModel() *snapshot.Model {
 	if c.record.Asked != "" {
 		if m, ok := c.config.snapshot.ModelByID(c.record.Asked); ok {
@@ -136,8 +136,8 @@ func (c *Call) warnUpstreamFailed(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// answerWhole responds with body, which is stored in buf. It copies the body and recycles buf. The body
-// fits into a socket buffer, so the call does not wait for its delivery.
+// answerWhole responds with body, which is stored in buf. It copies the body and recycles buf. The
+// body fits into a socket buffer, so the call does not wait for its delivery.
 func (c *Call) answerWhole(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
@@ -150,10 +150,10 @@ func (c *Call) answerWhole(buf *[]byte, body []byte, mediaType string) {
 	attempt.Recycle(buf)
 }
 
-// answerLarge responds with a body that is too large for a socket buffer. A relay writes the body. The
-// body starts at offset chunkRoom in out. The engine is already free. The call ends once the client
-// has received the body or has disconnected. Until then, the call keeps the key's concurrency
-// slot and the body's memory.
+// answerLarge responds with a body that is too large for a socket buffer. A relay writes the body.
+// The body starts at offset chunkRoom in out. The engine is already free. The call ends once the
+// client has received the body or has disconnected. Until then, the call keeps the key's
+// concurrency slot and the body's memory.
 func (c *Call) answerLarge(out *[]byte, mediaType string) {
 	c.releaseRequest()
 	c.times.endAt = time.Time{} // the call has not ended yet

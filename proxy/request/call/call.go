@@ -195,8 +195,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// recordFailed records a failed attempt. If the client or the edge canceled the attempt, the failure
-// has no cause and is not recorded.
+// recordFailed records a failed attempt. If the client or the edge canceled the attempt, the
+// failure has no cause and is not recorded.
 func (c *Call) recordFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
@@ -218,7 +218,7 @@ func (c *Call) charge() {
 	if m := c.config.model; m != nil {
 		c.record.Spend = m.Price.Of(u.Prompt, u.Cached, u.Completion)
 	}
-	c.rates.held.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.ended())
+	c.rates.reserved.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.ended())
 }
 
 func (c *Call) account() {

@@ -20,9 +20,9 @@ import (
 )
 
 // Dialogue is a call that exchanges messages with its engine in both directions, in a session of
-// endpoint.Realtime. From Services.Talk to End, a dialogue occupies an engine slot and a slot of
-// its key's concurrency limit, and the status page lists it. A Dialogue belongs to one goroutine at
-// a time. Any goroutine may call Spend and Took, but no other method.
+// endpoint.Realtime. From Services.OpenDialogue to End, a dialogue occupies an engine slot and a
+// slot of its key's concurrency limit, and the status page lists it. A Dialogue belongs to one
+// goroutine at a time. Any goroutine may call Spend and Received, but no other method.
 type Dialogue struct {
 	call  *Call
 	codec *endpoint.Session
@@ -43,11 +43,11 @@ type Engine struct {
 	Total       time.Duration // configured limit of a call; 0 means no limit
 }
 
-// Talk runs the steps of a call until an engine has accepted a connection and meet has exchanged
-// the first messages with that engine. If meet returns an error, the call continues at another
-// engine. That error must come from the connection or be a *failure.Failure. If the call fails,
-// Talk returns nil, and ctx contains the response.
-func (s *Services) Talk(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
+// OpenDialogue runs the steps of a call until an engine has accepted a connection and meet has
+// exchanged the first messages with that engine. If meet returns an error, the call continues at
+// another engine. That error must come from the connection or be a *failure.Failure. If the call
+// fails, OpenDialogue returns nil, and ctx contains the response.
+func (s *Services) OpenDialogue(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
 	c := s.begin(ctx, endpoint.Realtime)
 	defer s.Guard.Catch(guard.Handler, func() {
 		d = nil
@@ -153,8 +153,8 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 // engine can take over.
 func (d *Dialogue) Spend() { d.codec.Spend() }
 
-// Took adds n to the number of bytes in the client's messages.
-func (d *Dialogue) Took(n int64) { d.codec.Took(n) }
+// Received adds n to the number of bytes in the client's messages.
+func (d *Dialogue) Received(n int64) { d.codec.Received(n) }
 
 // Sent adds n to the number of bytes in events for the client.
 func (d *Dialogue) Sent(n int64) { d.call.record.BytesOut += n }
@@ -167,7 +167,7 @@ func (d *Dialogue) Used(prompt, completion int) *apierr.Error {
 	u.Prompt, u.Completion, u.Known = u.Prompt+prompt, u.Completion+completion, true
 	d.charged = true
 	used := limit.Cost{Tokens: int64(prompt + completion), Spend: c.config.model.Price.Of(prompt, 0, completion)}
-	if over := c.rates.held.Charge(used, time.Now()); !over.OK {
+	if over := c.rates.reserved.Charge(used, time.Now()); !over.OK {
 		e := rateLimited(over)
 		c.record.Code = e.Code
 		return e
@@ -223,7 +223,7 @@ func (d *Dialogue) End() {
 		_ = d.fail(failure.Internal(failure.ErrPanicked))
 	}
 	if d.charged {
-		c.rates.held.Cancel()
+		c.rates.reserved.Cancel()
 	}
 	c.finish()
 }

@@ -3,7 +3,7 @@
 // # Lifetime of a request
 //
 //	1  gate.go       authenticate   check the key, before any of the body is read
-//	2                takeRequest    charge the key's requests per minute
+//	2                chargeRequest  charge the key's requests per minute
 //	3                decode         read the body (package body), in the endpoint's codec
 //	4                resolve        find the model, check that the key may use it, apply its rules
 //	5                admit          reserve the key's concurrency and tokens
@@ -74,8 +74,8 @@
 // A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the
 // client has received. A stream resumes after its engine is lost. It also leaves a stalled engine
-// (attempt.Mover) or an engine whose drain time has passed (Call.leavesDrained), once it has acquired a
-// slot at another engine.
+// (attempt.Mover) or an engine whose drain time has passed (Call.leavesDrained), once it has
+// acquired a slot at another engine.
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the
 // socket buffer, so the call ends before the answer is written. A relay writes a larger answer

@@ -50,7 +50,7 @@ func (c *Call) authenticate() error {
 	if err != nil {
 		return err
 	}
-	if d := c.rates.takeRequest(&snap.Credentials, c.record.Start); !d.OK {
+	if d := c.rates.chargeRequest(&snap.Credentials, c.record.Start); !d.OK {
 		return c.limited(d)
 	}
 	return nil

@@ -182,7 +182,7 @@ func (c *Call) rewrite(n int64, write func(dst []byte) []byte) error {
 
 // restart undoes what the gate has stored in the call.
 func (c *Call) restart() {
-	c.rates.held.Cancel()
+	c.rates.reserved.Cancel()
 	t := &c.tries
 	t.excluded, t.rank = t.excluded[:0], 0
 	t.conversation = conversation{prefix: t.conversation.prefix[:0]}

@@ -65,16 +65,16 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	u := lease.Upstream()
 	c.record.Upstream = u.Name()
 	until := time.Now().Add(countPatience)
-	asked := chat.CountRequest{
+	request := chat.CountRequest{
 		Served: target.Served, Model: c.request.Model(), ReasoningHistory: m.Rules.ReasoningHistory,
 	}
-	asked.Opener, _ = c.request.(chat.Opener)
+	request.Opener, _ = c.request.(chat.Opener)
 	err = x.Send(&http1.Request{
 		Method: "POST", Path: u.Engine().Path(local.Operation),
 		ContentType: jsonType, Accept: jsonType,
 		RequestID: c.client.requestID, Traceparent: c.trace.context(&c.client),
 		Tracestate:     c.trace.state(&c.client),
-		Body:           local.Segments(nil, c.body.Client(), &asked),
+		Body:           local.Segments(nil, c.body.Client(), &request),
 		ConnectTimeout: min(m.Clocks.Connect.D(), countPatience), WriteTimeout: countPatience,
 	})
 	if err != nil || x.Await(until) != nil || x.Status() != 200 {

@@ -181,14 +181,14 @@ func TestShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range []bool{true, true, false} { // the limit is two requests per minute
-			if refused := call.TakeRequest(s, key, time.Now()); (refused == nil) != want {
+			if refused := call.ChargeRequest(s, key, time.Now()); (refused == nil) != want {
 				t.Errorf("request %d: got %v, want it taken: %t", i, refused, want)
 			}
 		}
 		if call.ReadingOf(s, key) == nil || call.ConversationsOf(s, key) == nil {
 			t.Error("of two keys, one has no share of the memory")
 		}
-		if held, refused := call.TakeWaiting(s, key); held == nil || refused != nil {
+		if held, refused := call.CountWaiting(s, key); held == nil || refused != nil {
 			t.Errorf("a place to wait: got %v, %v", held, refused)
 		} else {
 			held.StopWaiting()

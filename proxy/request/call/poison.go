@@ -80,7 +80,7 @@ func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Up
 	case http1.ReasonSilent:
 		// An engine cannot have crashed because of data that its host has not acknowledged. An
 		// errno means that the host acknowledged the data.
-		if _, took := errors.AsType[syscall.Errno](x.Err); !took {
+		if _, acked := errors.AsType[syscall.Errno](x.Err); !acked {
 			return
 		}
 	default:

@@ -62,7 +62,7 @@ func (c *Call) write(lease *upstreams.Lease, target *routing.Target, x *http1.Ex
 	a, m := &c.attempt, c.config.model
 	terms := attempt.Terms{
 		Request: c.request, Model: m, PromptTokens: c.tokens.prompt,
-		Start: c.record.Start, Asked: c.times.begun, RequestID: c.client.requestID,
+		Start: c.record.Start, Begun: c.times.begun, RequestID: c.client.requestID,
 		Key: c.record.Key, Tiers: c.tiers(), Body: &c.poison,
 		Span: c.trace.span, Number: c.tries.targets,
 		Memory: &c.memory, Abort: &c.abort, Guard: c.shared.Guard, Mover: c,

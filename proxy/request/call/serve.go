@@ -43,7 +43,7 @@ func (c *Call) handOver() *failure.Failure {
 func (c *Call) answerOf() endpoint.Answer {
 	return endpoint.Answer{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
-		PromptTokens: c.tokens.prompt, Streamed: c.attempt.AsksStream(),
+		PromptTokens: c.tokens.prompt, Streamed: c.attempt.RequestedStream(),
 	}
 }
 

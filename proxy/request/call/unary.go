@@ -16,8 +16,8 @@ import (
 )
 
 // tryWhole reads the engine's complete response and answers with it. If the engine can cancel only
-// streams, the request to the engine asked for a stream, and tryWhole assembles the response from the
-// stream. A relay writes the answer if it takes longer than stream.whole_keepalive, or if it is
+// streams, the request to the engine asked for a stream, and tryWhole assembles the response from
+// the stream. A relay writes the answer if it takes longer than stream.whole_keepalive, or if it is
 // large and needs no translation.
 func (c *Call) tryWhole() *failure.Failure {
 	var codec endpoint.Unary // nil until the response headers arrive
@@ -65,12 +65,12 @@ func (c *Call) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// awaitWhole waits until the given time for the engine's complete response. It returns a buffer with
-// chunkRoom bytes followed by the client's answer. When the response headers arrive, it creates the
-// codec.
+// awaitWhole waits until the given time for the engine's complete response. It returns a buffer
+// with chunkRoom bytes followed by the client's answer. When the response headers arrive, it
+// creates the codec.
 //
-// After http1.ErrNotYet, awaitWhole may be called again. attempt.ErrLarge means that the response must
-// be relayed while it arrives. FailureOf converts other errors.
+// After http1.ErrNotYet, awaitWhole may be called again. attempt.ErrLarge means that the response
+// must be relayed while it arrives. FailureOf converts other errors.
 func (c *Call) awaitWhole(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (c *Call) awaitWhole(until time.Time, codec *endpoint.Unary) (*[]byte, erro
 	return c.translateWhole(completion, *codec)
 }
 
-// translateWhole translates a completion into the client's answer. It first reserves as much memory as
-// the completion occupies, and corrects the reservation afterwards.
+// translateWhole translates a completion into the client's answer. It first reserves as much memory
+// as the completion occupies, and corrects the reservation afterwards.
 func (c *Call) translateWhole(completion []byte, codec endpoint.Unary) (*[]byte, error) {
 	out := attempt.NewBuffer()
 	if n := chunkRoom + len(completion) + attempt.OutMore; n > max(cap(*out), attempt.MaxPooled) {

@@ -26,13 +26,13 @@ var Realtime = &Endpoint{
 	},
 }
 
-// Session is the codec for a realtime session. Any goroutine may call Spend and Took, but no other
-// method.
+// Session is the codec for a realtime session. Any goroutine may call Spend and Received, but no
+// other method.
 type Session struct {
 	someEnginesRequest
-	upgrade *http1.Upgrade
-	spent   atomic.Bool
-	came    atomic.Int64
+	upgrade  *http1.Upgrade
+	spent    atomic.Bool
+	received atomic.Int64
 }
 
 // Estimate implements Request. The edge does not estimate the tokens of audio.
@@ -69,8 +69,8 @@ func (r *Session) Spend() { r.spent.Store(true) }
 // Spent implements Request.
 func (r *Session) Spent() bool { return r.spent.Load() }
 
-// Took adds n to the number of bytes in the client's messages.
-func (r *Session) Took(n int64) { r.came.Add(n) }
+// Received adds n to the number of bytes in the client's messages.
+func (r *Session) Received(n int64) { r.received.Add(n) }
 
 // Came implements Request.
-func (r *Session) Came() int64 { return r.came.Load() }
+func (r *Session) Came() int64 { return r.received.Load() }

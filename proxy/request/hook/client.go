@@ -146,9 +146,9 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	defer cancel()
 	a := answer{memory: of.Memory, most: of.MaxBody + wrapping}
 	defer a.release()
-	asked := &question{pieces: q.pieces(h.Name)}
-	defer asked.end()
-	err := c.post(ctx, h, asked, &a)
+	sent := &question{pieces: q.pieces(h.Name)}
+	defer sent.end()
+	err := c.post(ctx, h, sent, &a)
 	c.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="` + h.Name + `"}`).Add(time.Since(begun).Seconds())
 	var d Decision
 	if err == nil {

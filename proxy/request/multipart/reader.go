@@ -61,7 +61,7 @@ func (r *Reader) come() []byte {
 	return data
 }
 
-func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
+func (r *Reader) discard(n int) { _, _ = r.src.Discard(n) }
 
 // Next skips to the next part and reads its head. After the last part, it reads src to its end and
 // returns io.EOF. Any other error is an *Error or an error from src. The Part remains valid after
@@ -138,7 +138,7 @@ func (r *Reader) search() error {
 	for data := r.come(); ; {
 		switch i := bytes.Index(data, r.delim); {
 		case i == 0:
-			r.take(len(r.delim))
+			r.discard(len(r.delim))
 			r.state = atDelimiter
 			return nil
 		case i > 0:
@@ -187,14 +187,14 @@ func (r *Reader) start() error {
 	case !bytes.Equal(data, first):
 		return fault(NoDelimiter)
 	}
-	r.take(len(first))
+	r.discard(len(first))
 	r.state = atDelimiter
 	return nil
 }
 
 func (r *Reader) skip() error {
 	for r.state == inBody {
-		r.take(r.content)
+		r.discard(r.content)
 		r.content = 0
 		if err := r.search(); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (r *Reader) afterDelimiter() (last bool, err error) {
 	if !last && string(two) != "\r\n" {
 		return false, fault(BadDelimiter)
 	}
-	r.take(2)
+	r.discard(2)
 	return last, nil
 }
 
@@ -223,7 +223,7 @@ func (r *Reader) epilogue() error {
 	for {
 		switch two, err := r.peek(2); {
 		case err == nil && string(two) == "\r\n":
-			r.take(2)
+			r.discard(2)
 		case err != nil && !isCut(err):
 			return err
 		case len(two) > 0:
@@ -244,7 +244,7 @@ func (r *Reader) head() (Part, error) {
 			if err != nil {
 				return Part{}, err
 			}
-			r.take(i + len(blankLine))
+			r.discard(i + len(blankLine))
 			r.content, r.state = 0, inBody
 			return p, r.notAtOnce()
 		}

@@ -67,7 +67,7 @@ func (s *session) limits() (stall, idle, total time.Duration) {
 // nextTick returns the time until the next tick. The caller must hold mu.
 func (s *session) nextTick(now time.Time) time.Duration {
 	stall, idle, total := s.limits()
-	silent := now.Sub(time.Unix(0, s.heard.Load()))
+	silent := now.Sub(time.Unix(0, s.lastMessage.Load()))
 	next := min(pingEvery, idle-silent, total-now.Sub(s.begun), stall)
 	return max(next, time.Millisecond)
 }
@@ -79,7 +79,7 @@ func (s *session) tick() {
 	now := time.Now()
 	stall, idle, total := s.limits()
 	s.mu.Unlock()
-	silent := now.Sub(time.Unix(0, s.heard.Load()))
+	silent := now.Sub(time.Unix(0, s.lastMessage.Load()))
 	switch {
 	case now.Sub(s.begun) >= total:
 		s.stop(&ending{code: closeNormal, reason: "the session has lasted its time", clean: true, error: apierr.Invalid("",

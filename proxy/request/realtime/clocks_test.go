@@ -80,7 +80,7 @@ func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
 			if _, err := s.side.Receive(message, earlyMessage, earlyMessage); err != nil {
 				return
 			}
-			s.heard.Store(time.Now().UnixNano())
+			s.lastMessage.Store(time.Now().UnixNano())
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	if err != nil {
 		return failure.BadResponse(err)
 	}
-	s.heard.Store(now.UnixNano())
+	s.lastMessage.Store(now.UnixNano())
 	s.spoken.Store(now.UnixNano())
 	if h.Text {
 		s.call.FirstText(time.Unix(0, s.sent.Load()))

@@ -41,7 +41,7 @@ type session struct {
 	talk  *realtime.Talk
 	begun time.Time
 
-	heard atomic.Int64 // time of the last message from either side, in Unix nanoseconds
+	lastMessage atomic.Int64 // time of the last message from either side, in Unix nanoseconds
 	// Time in Unix nanoseconds of the engine's last message, or of the last end of audio sent to
 	// the engine, whichever is later.
 	spoken atomic.Int64
@@ -70,7 +70,7 @@ type ending struct {
 func (s *session) begin(model string) *fasthttp.Response {
 	body := append(jsonx.AppendStringS([]byte(`{"model":`), model), '}')
 	ctx := s.side.Request(endpoint.Realtime.Path, s.query, body)
-	d := s.all.services.Talk(ctx, s.meet)
+	d := s.all.services.OpenDialogue(ctx, s.meet)
 	if d == nil {
 		return &ctx.Response
 	}
@@ -163,15 +163,15 @@ func (r *reader) next(most int64) bool {
 	}
 	defer r.message.Release()
 	defer r.doc.Reset() // deferred because the document refers to the message
-	r.heard.Store(time.Now().UnixNano())
+	r.lastMessage.Store(time.Now().UnixNano())
 	r.mu.Lock()
 	if r.call != nil {
-		r.call.Took(int64(len(r.message.Bytes())))
+		r.call.Received(int64(len(r.message.Bytes())))
 	}
 	r.mu.Unlock()
 	m, refused := realtime.ParseClient(&r.doc, r.message.Bytes())
 	if refused == nil {
-		refused, err = r.take(&m)
+		refused, err = r.handle(&m)
 	}
 	if refused != nil && err == nil {
 		err = r.refuse(refused, &m)
@@ -198,7 +198,7 @@ var errOver = errors.New("the session is over")
 // refuse reports an invalid message to the client. To limit their number, each invalid message
 // counts as a request of the key.
 func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error {
-	limited := call.TakeRequest(r.all.services.Current(), r.key, time.Now())
+	limited := call.ChargeRequest(r.all.services.Current(), r.key, time.Now())
 	if limited != nil {
 		r.stop(&ending{code: closePolicy, reason: "too many invalid messages", error: limited})
 		return errOver
@@ -206,7 +206,7 @@ func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error 
 	return r.side.Send(r.talk.Error(refused, m))
 }
 
-func (r *reader) take(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
+func (r *reader) handle(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
 	var client, engine []byte
 	switch {
 	case m.Kind == realtime.Update:

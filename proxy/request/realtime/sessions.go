@@ -50,7 +50,7 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if snap.Config.Strict {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
-	if !socket.Asked(ctx) {
+	if !socket.IsUpgrade(ctx) {
 		ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "websocket")
 		ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
 		return apierr.New(fasthttp.StatusUpgradeRequired, apierr.CodeMethodNotAllowed, "This path is served over WebSocket only.")
@@ -195,7 +195,7 @@ func (s *Sessions) remove(one *session) {
 func newSession(s *Sessions, side *socket.Socket, key *auth.Key, query []byte) *session {
 	one := &session{all: s, side: side, key: key, query: bytes.Clone(query), talk: realtime.NewTalk(rand.Text()), begun: time.Now()}
 	one.changed.L = &one.mu
-	one.heard.Store(one.begun.UnixNano())
+	one.lastMessage.Store(one.begun.UnixNano())
 	return one
 }
 

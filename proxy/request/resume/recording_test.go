@@ -48,8 +48,9 @@ func partial(s *Recording) *chat.Begun {
 	return &s.begun
 }
 
-// TestRecording checks that a stream stores the text that the client has received. The stored text must
-// equal the engine's text, must end with a complete character, and must not contain the reasoning.
+// TestRecording checks that a stream stores the text that the client has received. The stored text
+// must equal the engine's text, must end with a complete character, and must not contain the
+// reasoning.
 func TestRecording(t *testing.T) {
 	s := record(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)

@@ -30,7 +30,7 @@ func (p *shadow) run() {
 		return
 	}
 	if p.without != (endpoint.Refused{}) {
-		p.of.o.Changes.Learn(p.place.lease.Upstream().ID(), p.place.target.Served, p.without, time.Now())
+		p.of.o.Changes.Learn(p.slot.lease.Upstream().ID(), p.slot.target.Served, p.without, time.Now())
 	}
 	p.end = observe.ShadowOK
 	p.attempt.Answered(p.record.CompletionTokens)
@@ -46,7 +46,7 @@ func (p *shadow) finish() {
 	defer p.body.Release()
 	defer p.memory.Release()
 	if p.attempt.Target() == nil {
-		p.place.lease.ReleaseAt(upstreams.OutcomeClientGone, now)
+		p.slot.lease.ReleaseAt(upstreams.OutcomeClientGone, now)
 	} else {
 		p.attempt.End(upstreams.OutcomeClientGone, now)
 	}
@@ -68,7 +68,7 @@ func (p *shadow) failed(f *failure.Failure) {
 		p.end = observe.ShadowNoMemory
 	default:
 		p.end = observe.ShadowFailed
-		p.place.lease.Upstream().Health.Note(f.Cause, "", f.Status, time.Now())
+		p.slot.lease.Upstream().Health.Note(f.Cause, "", f.Status, time.Now())
 	}
 }
 
@@ -82,7 +82,7 @@ func (p *shadow) decode() error {
 	}
 	limit := p.request.Limit()
 	prompt := func() int { return limit.Prompt(p.model.Route.BytesPerToken(), p.tokens) }
-	attempt.LowerLimit(p.model, limit, prompt, p.place.target)
+	attempt.LowerLimit(p.model, limit, prompt, p.slot.target)
 	return nil
 }
 
@@ -106,10 +106,10 @@ func (p *shadow) change(why *failure.Failure) bool {
 }
 
 func (p *shadow) target() endpoint.Target {
-	up, served := p.place.lease.Upstream(), p.place.target.Served
+	up, served := p.slot.lease.Upstream(), p.slot.target.Served
 	return endpoint.Target{
 		Upstream: up, Model: p.model, Served: served, Stream: p.request.AsksStream(up.Engine()),
-		Salt: p.place.salt, Formats: p.of.o.Formats,
+		Salt: p.slot.salt, Formats: p.of.o.Formats,
 		Priority: endpoint.PriorityOf(up, p.model, max(1, len(p.snapshot.Floors))),
 		Refused:  p.of.o.Changes.Known(up.ID(), served, p.record.Start).And(p.without),
 	}
@@ -117,13 +117,13 @@ func (p *shadow) target() endpoint.Target {
 
 // ask makes one attempt. again is true for the second attempt.
 func (p *shadow) ask(again bool) error {
-	lease, target := p.place.lease, p.place.target
+	lease, target := p.slot.lease, p.slot.target
 	exchange := lease.Exchange
 	if again {
 		exchange = lease.Again
 	}
 	p.attempt.Begin(&attempt.Terms{
-		Request: p.request, Model: p.model, PromptTokens: p.tokens, Start: p.record.Start, Asked: p.record.Start,
+		Request: p.request, Model: p.model, PromptTokens: p.tokens, Start: p.record.Start, Begun: p.record.Start,
 		RequestID: p.id, Tiers: p.tiers, Body: unknownBody{}, Number: 1,
 		Memory: &p.memory, Abort: &p.abort, Guard: p.of.o.Guard, Mover: leaver{},
 	}, lease, target, exchange())

@@ -62,7 +62,7 @@ type shadow struct {
 	model    *snapshot.Model
 	snapshot *snapshot.Snapshot
 	without  endpoint.Refused // parts of the copy that the engine has rejected
-	place    place
+	slot     slot
 	id       []byte
 	tiers    uint8
 	tokens   int
@@ -76,8 +76,8 @@ type shadow struct {
 	end      observe.ShadowEnd
 }
 
-// place is the slot of a copy together with the salt for its engine.
-type place struct {
+// slot is the slot of a copy together with the salt for its engine.
+type slot struct {
 	lease  *upstreams.Lease
 	target *routing.Target
 	salt   chat.Salt
@@ -182,7 +182,7 @@ func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool
 	if err != nil {
 		return false
 	}
-	p.place = place{lease, target, p.of.o.Salt(owner, p.model, lease.Upstream())}
+	p.slot = slot{lease, target, p.of.o.Salt(owner, p.model, lease.Upstream())}
 	return true
 }
 

@@ -40,12 +40,12 @@ type calls struct {
 	until  time.Time    // when the connection reaches its maximum age
 	lanes  lanes
 
-	mu      sync.Mutex
-	queue   []*turn
-	running bool
-	begun   int // number of calls whose response the client has not acknowledged yet
-	over    bool
-	heard   time.Time // when the last call ended
+	mu        sync.Mutex
+	queue     []*turn
+	running   bool
+	begun     int // number of calls whose response the client has not acknowledged yet
+	over      bool
+	idleSince time.Time // when the last call ended
 }
 
 // callHeaders lists the headers of the upgrade that each request repeats. headOf adds the header
@@ -114,11 +114,11 @@ func (c *calls) mayWait(m *message) *apierr.Error {
 	if waiting > 0 && waiting+int64(len(m.bytes)) > c.terms.bodyLimit(c.key) {
 		return errQueueLong
 	}
-	if c.key == nil || m.place != nil {
+	if c.key == nil || m.waiting != nil {
 		return nil
 	}
 	var refused *apierr.Error
-	m.place, refused = call.TakeWaiting(c.terms.services.Current(), c.key)
+	m.waiting, refused = call.CountWaiting(c.terms.services.Current(), c.key)
 	return refused
 }
 
@@ -168,7 +168,7 @@ func (c *calls) dequeue() *turn {
 		return t
 	}
 	c.running = false
-	c.heard = time.Now()
+	c.idleSince = time.Now()
 	if c.over {
 		c.release()
 	}
@@ -224,12 +224,12 @@ func (c *calls) run(t *turn) (status int) {
 	handle(ctx)
 	events := &eventWriter{
 		peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from,
-		told: headersOf(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderRetained), lead: leadOf(t.lane),
+		headers: headersOf(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderRetained), lead: leadOf(t.lane),
 	}
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.kept && from != nil { // the protocol requires that a failed turn ends its chain
+	if !events.stored && from != nil { // the protocol requires that a failed turn ends its chain
 		c.lanes.drop(from)
 	}
 	return ctx.Response.StatusCode()
@@ -238,7 +238,7 @@ func (c *calls) run(t *turn) (status int) {
 // refuse reports to the client that a message did not become a call. The message counts as a
 // request of the key. If the key has no requests left, refuse reports that instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
-	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
+	if limited := call.ChargeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
 	}
 	c.peer.refuse(lane, e)
@@ -321,7 +321,7 @@ func (c *calls) idle() time.Duration {
 	if c.running {
 		return 0
 	}
-	return time.Since(c.heard)
+	return time.Since(c.idleSince)
 }
 
 // end cancels the running call because the connection has ended. The connection's memory is

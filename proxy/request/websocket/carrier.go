@@ -66,15 +66,15 @@ func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 
 // Wants reports whether a request is a WebSocket upgrade for /v1/responses.
 func Wants(ctx *fasthttp.RequestCtx) bool {
-	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path && Asked(ctx)
+	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path && IsUpgrade(ctx)
 }
 
-// Asked reports whether a request is a WebSocket upgrade for any path.
-func Asked(ctx *fasthttp.RequestCtx) bool {
-	return asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
+// IsUpgrade reports whether a request is a WebSocket upgrade for any path.
+func IsUpgrade(ctx *fasthttp.RequestCtx) bool {
+	return namesWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
 }
 
-func asksWebSocket(list []byte) bool {
+func namesWebSocket(list []byte) bool {
 	for protocol := range bytes.SplitSeq(list, []byte{','}) {
 		if httptoken.EqualFold(bytes.TrimSpace(protocol), "websocket") {
 			return true

@@ -30,9 +30,9 @@ func (c *closeFrame) begin(head []byte, length uint64) {
 	c.bytes = make([]byte, 0, length)
 }
 
-// take collects payload bytes. After the last byte, it returns an error if the reason is not valid
-// UTF-8.
-func (c *closeFrame) take(p []byte) error {
+// collect collects payload bytes. After the last byte, it returns an error if the reason is not
+// valid UTF-8.
+func (c *closeFrame) collect(p []byte) error {
 	if c.bytes == nil {
 		return nil
 	}

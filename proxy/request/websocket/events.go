@@ -14,10 +14,10 @@ type eventWriter struct {
 	lanes    *lanes
 	turn     *turn
 	to, from *lane
-	kept     bool // whether the response was stored
+	stored   bool // whether the response was stored
 	leftOut  int
-	told     []header
-	lead     []byte // bytes with which every message on a named lane begins
+	headers  []header // headers of the response, which the first event carries
+	lead     []byte   // bytes with which every message on a named lane begins
 	pieces   [][]byte
 }
 
@@ -56,8 +56,8 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 		w.pieces = append(w.pieces, w.lead)
 	}
 	// This event carries what a POST has in its response headers.
-	if len(w.told) > 0 && string(name) == "response.created" {
-		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.told))
+	if len(w.headers) > 0 && string(name) == "response.created" {
+		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.headers))
 	}
 	before := len(w.pieces)
 	switch string(name) {
@@ -90,7 +90,7 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	if ended {
 		output := response.Get("output").Raw()
 		w.lanes.keep(w.to, w.from, textOf(response.Get("id")), w.turn.input, output[1:len(output)-1])
-		w.kept = true
+		w.stored = true
 	}
 	if number := p.doc.Root().Get("sequence_number"); w.leftOut > 0 {
 		n, _ := number.Int()

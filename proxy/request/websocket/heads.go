@@ -38,7 +38,7 @@ func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
 			n := int(min(f.rest, uint64(len(p)-at)))
-			f.wrong = f.closing.take(p[at : at+n])
+			f.wrong = f.closing.collect(p[at : at+n])
 			f.rest, at = f.rest-uint64(n), at+n
 			if f.wrong != nil {
 				return at - 1

@@ -18,9 +18,9 @@ var errSlow = errors.New("the message came too slowly")
 // message is a client's message. Its bytes count against the memory for bodies. Until the call for
 // the message starts, the message counts as an incomplete body of the key.
 type message struct {
-	bytes  []byte
-	memory body.Reservation
-	place  *limit.Key // key that counts this message as waiting, or nil
+	bytes   []byte
+	memory  body.Reservation
+	waiting *limit.Key // key that counts this message as waiting, or nil
 }
 
 // grow doubles the capacity, up to most+1 bytes. It returns false if no memory is left.
@@ -38,9 +38,9 @@ func (m *message) grow(most int64) bool {
 // begin must be called when the call for the message starts.
 func (m *message) begin() {
 	m.memory.Complete()
-	if m.place != nil {
-		m.place.StopWaiting()
-		m.place = nil
+	if m.waiting != nil {
+		m.waiting.StopWaiting()
+		m.waiting = nil
 	}
 }
 
@@ -72,11 +72,11 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	most, rate := s.terms.bodyLimit(s.key), int64(snap.Config.Limits.UploadRate)
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
-	came := int64(0)
+	received := int64(0)
 	var refused *apierr.Error // if not nil, the remainder of the message is skipped
 	for {
 		now := time.Now()
-		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
+		if body.Drips(now.Sub(begun), received, m.memory.Held(), rate) {
 			m.release()
 			return nil, errSlow
 		}
@@ -91,12 +91,12 @@ func (s *session) receive(r io.Reader) (*message, error) {
 			}
 		}
 		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
-		came += int64(n)
+		received += int64(n)
 		if refused == nil {
 			m.bytes = m.bytes[:len(m.bytes)+n]
 		}
 		switch {
-		case came > most, errors.Is(err, errAnnounced):
+		case received > most, errors.Is(err, errAnnounced):
 			err = apierr.TooLarge(most)
 		case err == nil:
 			continue

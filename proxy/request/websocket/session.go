@@ -49,7 +49,7 @@ func newSession(
 	now := time.Now()
 	s.calls = calls{
 		terms: t, key: key, peer: p, raw: s.raw, client: s.client,
-		shown: listen.PeerOf(s.raw), until: now.Add(longest), heard: now,
+		shown: listen.PeerOf(s.raw), until: now.Add(longest), idleSince: now,
 		lanes: lanes{
 			memory: &t.memory, limit: bodyLimit, ofKey: call.ConversationsOf(t.services.Current(), key),
 		},
@@ -64,15 +64,16 @@ func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
-	if plain := take(from, s.raw, s.peer); plain != nil {
+	if plain := setConn(from, s.raw, s.peer); plain != nil {
 		plain.DetachOnClose(s.serve)
 		return
 	}
 	s.serve()
 }
 
-// take sets the peer's connection. If the connection is plain and leaves fasthttp, take returns it.
-func take(from, raw net.Conn, p *peer) *listen.Conn {
+// setConn sets the peer's connection. If the connection is plain and leaves fasthttp, setConn
+// returns it.
+func setConn(from, raw net.Conn, p *peer) *listen.Conn {
 	listen.Upgraded(raw)
 	plain, ok := raw.(*listen.Conn)
 	if !ok {
@@ -130,7 +131,7 @@ func (s *session) next() bool {
 		s.readFailed(err)
 		return false
 	}
-	return s.take(m)
+	return s.handle(m)
 }
 
 func (s *session) tooLarge(refused *apierr.Error) {
@@ -155,8 +156,8 @@ const (
 	typeCancel    = "response.cancel" // exists only in other APIs
 )
 
-// take handles a message. It returns false if the connection has ended.
-func (s *session) take(m *message) bool {
+// handle handles a message. It returns false if the connection has ended.
+func (s *session) handle(m *message) bool {
 	p := parsers.Get().(*parser)
 	defer p.recycle()
 	var v [memberCount]jsonx.Value
@@ -179,12 +180,12 @@ func (s *session) take(m *message) bool {
 			return true
 		}
 	case kind == typeSteer:
-		if refused = s.takeRequest(); refused == nil {
+		if refused = s.chargeRequest(); refused == nil {
 			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails as well
 		}
 	case kind == typeProcessed: // needs no response
 		if !s.calls.acknowledge() {
-			refused = s.takeRequest()
+			refused = s.chargeRequest()
 		}
 	case kind == typeCancel:
 		refused = errCancel
@@ -198,10 +199,10 @@ func (s *session) take(m *message) bool {
 	return true
 }
 
-// takeRequest charges the key for a message that does not become a call. It returns an error if the
-// key has no requests per minute left.
-func (s *session) takeRequest() *apierr.Error {
-	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
+// chargeRequest charges the key for a message that does not become a call. It returns an error if
+// the key has no requests per minute left.
+func (s *session) chargeRequest() *apierr.Error {
+	return call.ChargeRequest(s.terms.services.Current(), s.key, time.Now())
 }
 
 // readFailed closes the connection after a failed read. If the connection has failed or was closed,

@@ -74,7 +74,7 @@ func (s *Socket) takeConn(from net.Conn) {
 	g := s.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
-	if plain := take(from, s.raw, s.peer); plain != nil {
+	if plain := setConn(from, s.raw, s.peer); plain != nil {
 		plain.DetachOnClose(s.run)
 		return
 	}

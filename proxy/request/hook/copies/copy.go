@@ -79,6 +79,6 @@ func (c *Copy) End(f *Facts) {
 			c.of.lose(1, lostFull)
 			continue
 		}
-		c.of.put(&entry{Facts: *f, asked: c.Model, request: c.request, answer: c.answer, held: c.held})
+		c.of.put(&entry{Facts: *f, requested: c.Model, request: c.request, answer: c.answer, held: c.held})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 type entry struct {
 	Facts
-	asked           string // model that the client requested
+	requested       string // model that the client requested
 	request, answer part
 	held            int64
 }
@@ -50,11 +50,11 @@ func appendLine(dst []byte, hook string, e *entry) ([]byte, error) {
 	enc := json.NewEncoder(to)
 	enc.SetEscapeHTML(false)
 	answered := e.Model
-	if answered == e.asked {
+	if answered == e.requested {
 		answered = ""
 	}
 	err := enc.Encode(&document{
-		Version: version, Hook: hook, RequestID: e.RequestID, Key: e.Key, Model: e.asked, Answered: answered, Endpoint: e.Endpoint,
+		Version: version, Hook: hook, RequestID: e.RequestID, Key: e.Key, Model: e.requested, Answered: answered, Endpoint: e.Endpoint,
 		Stream: e.Stream, Time: e.Start.UTC().Format(time.RFC3339Nano), Duration: millis(e.Took), TTFT: millis(e.TTFT),
 		Status: e.Status, Outcome: e.Outcome, Code: e.Code, Request: contentOf(&e.request), Answer: contentOf(&e.answer),
 	})

@@ -160,9 +160,9 @@ func (s *hookSink) put(e *entry) {
 	}
 }
 
-// take removes the next batch from the queue. end is true if the sink is closed and the queue is
-// empty.
-func (s *hookSink) take() (batch []*entry, end bool) {
+// nextBatch removes the next batch from the queue. end is true if the sink is closed and the queue
+// is empty.
+func (s *hookSink) nextBatch() (batch []*entry, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, size := 0, int64(0)
@@ -180,7 +180,7 @@ func (s *hookSink) take() (batch []*entry, end bool) {
 
 func (s *hookSink) run() {
 	for {
-		batch, end := s.take()
+		batch, end := s.nextBatch()
 		switch {
 		case end:
 			s.to.end()
