@@ -47,7 +47,7 @@ func (c *Call) enter() *failure.Failure {
 	if c.client.conn != nil && c.client.conn.Watch(c) {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
-	c.times.begin(time.Now())
+	c.times.begun = time.Now()
 	if err := c.admit(); err != nil {
 		return failure.FromClient(err)
 	}

@@ -31,7 +31,7 @@ func (c *Call) askHooks() *failure.Failure {
 		if f := c.askHook(&list[i]); f != nil {
 			return f
 		}
-		c.times.begin(time.Now())
+		c.times.begun = time.Now()
 	}
 	if c.ep.Local == nil || c.ep.Local.Segments == nil { // counting segments reads the client's bytes
 		c.body.DropOriginal()
@@ -201,6 +201,6 @@ func (c *Call) admitAgain(name []byte) error {
 	if c.client.conn != nil && c.client.conn.Watch(c) {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
-	c.times.begin(time.Now())
+	c.times.begun = time.Now()
 	return c.admit()
 }

@@ -72,7 +72,7 @@ func (c *Call) sendToNext(now time.Time) (sendResult, *failure.Failure) {
 	}
 	c.beginAttempt(s, now)
 	c.lowerLimit(s.target)
-	f := c.send(s.lease, s.target, s.lease.Exchange())
+	f := c.send(s, s.lease.Exchange())
 	c.notifySent()
 	return sent, f
 }
@@ -85,12 +85,13 @@ func (c *Call) sendAgain(step retry.Step, changed change, f *failure.Failure) (s
 	if step == retry.Change {
 		c.applyChange(changed)
 	}
-	now, lease, target := time.Now(), c.attempt.Lease(), c.attempt.Target()
+	now, s := time.Now(), slot{c.attempt.Lease(), c.attempt.Target()}
 	c.recordFailed(f, now)
 	c.tries.sends.Note(step)
 	c.attempt.Close(f.Outcome, now)
-	c.times.beginAgain(now)
-	return sent, c.send(lease, target, lease.Again())
+	c.times.addAwaited(now)
+	c.times.begun = now
+	return sent, c.send(s, s.lease.Again())
 }
 
 // sendElsewhere ends the failed attempt. It then sends the call to another engine, unless the step

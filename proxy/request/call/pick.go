@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams"
 )
 
-// slot is a slot at an engine to which the call has not been sent yet.
+// slot is a slot at an engine.
 type slot struct {
 	lease  *upstreams.Lease // nil if there is none
 	target *routing.Target

@@ -17,15 +17,16 @@ import (
 
 // beginAttempt records that the call was assigned to the engine of a slot.
 func (c *Call) beginAttempt(s slot, now time.Time) {
-	u := s.lease.Upstream()
-	c.tries.turn.Book(0) // the tokens of earlier engines are counted together with those of this engine
-	c.tries.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.rates.key.Share(), s.lease, now)
-	c.tries.begin(u)
+	u, t := s.lease.Upstream(), &c.tries
+	t.upstream, t.refused, t.sends.Again = u, endpoint.Refused{}, false
+	t.targets++
+	t.turn.Book(0) // the tokens of earlier engines are counted together with those of this engine
+	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.rates.key.Share(), s.lease, now)
 	c.record.Upstream, c.record.Tier = u.Name(), s.target.Tier
 	c.recordArm(s.target)
-	c.tries.why.note(&c.record, s.lease)
+	t.why.note(&c.record, s.lease)
 	c.public.target.Store(u)
-	c.times.begin(now)
+	c.times.begun = now
 }
 
 func (c *Call) recordArm(target *routing.Target) {
@@ -51,17 +52,10 @@ func (c *Call) recordOwnArm() {
 func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.SharesCalls(m.Route) }
 
 // send sends the request to the engine of a slot.
-func (c *Call) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure.Failure {
-	if err := c.write(lease, target, x); err != nil {
-		return c.attempt.FailureOf(err)
-	}
-	return nil
-}
-
-func (c *Call) write(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) error {
-	a, m := &c.attempt, c.config.model
+func (c *Call) send(s slot, x *http1.Exchange) *failure.Failure {
+	a := &c.attempt
 	terms := attempt.Terms{
-		Request: c.request, Model: m, PromptTokens: c.tokens.prompt,
+		Request: c.request, Model: c.config.model, PromptTokens: c.tokens.prompt,
 		Start: c.record.Start, Begun: c.times.begun, RequestID: c.client.requestID,
 		Key: c.record.Key, Tiers: c.tiers(), Body: &c.poison,
 		Span: c.trace.span, Number: c.tries.targets,
@@ -73,21 +67,22 @@ func (c *Call) write(lease *upstreams.Lease, target *routing.Target, x *http1.Ex
 	if c.trace.span != nil || terms.Traceparent != nil {
 		terms.Tracestate = c.trace.state(&c.client)
 	}
-	a.Begin(&terms, lease, target, x)
-	to := c.requestTarget(lease.Upstream(), target)
+	a.Begin(&terms, s.lease, s.target, x)
+	to := c.requestTarget(s.lease.Upstream(), s.target)
 	sending, err := c.request.Fill(to)
-	lease.Needs(c.tries.needs)
-	if errors.Is(err, endpoint.ErrNoPath) {
-		f := failure.NoEndpoint(0)
-		f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
-		return f
-	}
+	s.lease.Needs(c.tries.needs)
 	if err == nil {
 		err = a.Send(sending, to.Stream, a.Sends() > c.tries.sends.Changes+c.tries.sends.Longer)
 	}
-	if err == nil {
-		// The last field of the form may be the one that requests a stream.
-		c.record.Stream = c.request.Streams()
+	if errors.Is(err, endpoint.ErrNoPath) {
+		f := failure.NoEndpoint(0)
+		f.Outcome = upstreams.OutcomeClientGone // the request was not sent to the engine
+		err = f
 	}
-	return err
+	if err != nil {
+		return a.FailureOf(err)
+	}
+	// The last field of the form may be the one that requests a stream.
+	c.record.Stream = c.request.Streams()
+	return nil
 }

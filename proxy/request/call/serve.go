@@ -82,7 +82,7 @@ func (c *Call) tryStream() *failure.Failure {
 // commitWaiting commits a stream before the call reaches an engine. The relay continues the wait
 // for a slot.
 func (c *Call) commitWaiting() {
-	c.times.begin(time.Now())
+	c.times.begun = time.Now()
 	stream := c.recorded(c.tries.wait.stream)
 	out := newOut()
 	c.keepalive(stream, out)

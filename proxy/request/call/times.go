@@ -8,13 +8,6 @@ type times struct {
 	endAt   time.Time     // when a whole answer was ready
 }
 
-func (t *times) begin(now time.Time) { t.begun = now }
-
-func (t *times) beginAgain(now time.Time) {
-	t.addAwaited(now)
-	t.begun = now
-}
-
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.begun) }
 
 // ended returns when the call ended. If endAt is set, ended does not read the clock, because that

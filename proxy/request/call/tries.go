@@ -60,12 +60,6 @@ func (w *why) note(r *observe.Record, l *upstreams.Lease) {
 	r.Choice = &w.choice
 }
 
-func (t *tries) begin(u *upstreams.Upstream) {
-	t.upstream, t.refused = u, endpoint.Refused{}
-	t.sends.Again = false
-	t.targets++
-}
-
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
 func (t *tries) takeNext() (s slot) {
