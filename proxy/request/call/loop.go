@@ -26,8 +26,13 @@ const (
 	complete                   // the client has received everything except the end of the stream
 )
 
+// firstAttempt sends a call that no engine has received, or that has waited for a slot.
 func (c *Call) firstAttempt(now time.Time) (sendResult, *failure.Failure) {
+	resumes := c.tries.wait != nil && c.tries.wait.resumes
 	result, f := c.sendToNext(now)
+	if resumes && result == sent {
+		c.resumed()
+	}
 	if result != sent || f == nil {
 		return result, f
 	}
@@ -101,7 +106,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	// If a request kills engines in the middle of their answers, it must not be resumed at one
 	// engine after another. Its first event therefore does not clear it of suspicion.
 	c.giveUp(f, step != retry.Resume && c.attempt.Reply.Progress().Begun, now)
-	if t.failure == nil {
+	if t.failure == nil || step == retry.Resume {
 		t.failure = f
 	}
 	if cause := c.abort.Cause(); cause != nil {
@@ -122,8 +127,12 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 		return failed, f // the lack of a slot is only a consequence
 	case result == failed:
 		return failed, after
+	case result == waiting && step == retry.Resume:
+		t.wait.resumes = true
+		return waiting, nil
 	case step == retry.Resume:
-		t.recording.NextEngine()
+		c.resumed()
+		return result, after
 	}
 	t.sends.Note(step)
 	c.shared.Counters.sentElsewhere(step, f)
@@ -131,6 +140,13 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 		lease.Settles(f.Doubt)
 	}
 	return result, after
+}
+
+// resumed records that another engine was asked to continue the stream.
+func (c *Call) resumed() {
+	c.tries.recording.NextEngine()
+	c.tries.sends.Note(retry.Resume)
+	c.shared.Counters.Resumed.Inc()
 }
 
 // excludeFor excludes the current engine, and all engines to which the step must not send the call.

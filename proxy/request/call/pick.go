@@ -156,6 +156,7 @@ type slotWait struct {
 	done     <-chan struct{} // closed when the call is canceled
 	deadline time.Time
 	stream   endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
+	resumes  bool            // the call waits to resume its stream
 }
 
 var errWaiting = errors.New("the call waits for a slot")
@@ -244,15 +245,11 @@ func (c *Call) overflow(q *routing.Query, full error) (slot, error) {
 
 // nextKeepalive returns when the client of a waiting call needs the next keep-alive.
 func (c *Call) nextKeepalive(now time.Time) time.Time {
-	w, clocks := c.tries.wait, &c.config.snapshot.Config.Stream
-	every := clocks.CommitAfter.D()
+	w, every := c.tries.wait, c.config.snapshot.Config.Stream.CommitAfter.D()
 	switch r := c.relay; {
-	case r == nil && w.stream == nil, r != nil && (r.form != formStream || r.stream.Started()):
-		return w.deadline
-	case r != nil:
-		every = clocks.Keepalive.D()
-	}
-	if every <= 0 {
+	case r != nil && r.silence > 0:
+		return r.patience().Std()
+	case r != nil, w.stream == nil, every <= 0:
 		return w.deadline
 	}
 	return now.Add(every)

@@ -275,6 +275,7 @@ func (r *relay) continueAfter(result sendResult, f *failure.Failure) {
 	c := r.call
 	if result == waiting {
 		c.keepalive(r.stream, r.out)
+		r.shown = instant.Now()
 		return
 	}
 	c.setPhase(&phaseStreaming) // the call may have been waiting for a slot

@@ -66,8 +66,6 @@ func (c *Counters) sentElsewhere(step retry.Step, f *failure.Failure) {
 	switch {
 	case step == retry.Larger:
 		c.Refits.Inc()
-	case step == retry.Resume:
-		c.Resumed.Inc()
 	case step != retry.Move:
 	case f.Outcome == upstreams.OutcomeStalled:
 		c.stalled.Inc()

@@ -138,6 +138,47 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// TestResumeAfterWait checks that a stream that waits for another engine's slot gets keep-alives,
+// and is then resumed once.
+func TestResumeAfterWait(t *testing.T) {
+	for path, ask := range map[string]string{
+		chatPath: chat(stream), messagesPath: chat(`,"max_tokens":9,"stream":true`), responsesPath: `{"model":"m","input":"hi","stream":true}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer := func(w http.ResponseWriter, r *http.Request) {
+					switch body, _ := io.ReadAll(r.Body); {
+					case strings.Contains(string(body), "occupy"):
+						calltest.After(time.Minute, calltest.Say("done"))(w, r)
+					case strings.Contains(string(body), "one "):
+						calltest.Say("three")(w, r)
+					default:
+						events(true, delta("one "))(w, r)
+					}
+				}
+				a, b := pair(answer, answer)
+				yaml := strings.ReplaceAll(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 2m}\n"), "concurrency: 4", "concurrency: 1")
+				e := calltest.New(t, yaml, a, b)
+				done := make(chan *calltest.Answer, 1)
+				go func() { done <- e.Post(chatPath, strings.Replace(chat(""), "hi", "occupy", 1)) }()
+				time.Sleep(time.Second)
+				var longest, last time.Duration
+				to := &calltest.Client{Lines: func(when time.Duration, _ string) {
+					longest, last = max(longest, when-last), when
+				}}
+				got := e.Send(to, path, ask)
+				if n := e.Count("penstock_streams_resumed_total"); n != 1 || !strings.Contains(got.Body, "three") || strings.Contains(got.Body, `"error":{`) {
+					t.Errorf("resumed %d times, want one whole answer: %s", n, got.Body)
+				}
+				if got.Took < 50*time.Second || longest > 15*time.Second {
+					t.Errorf("took %v, and the client saw nothing for %v, want stream.keepalive at most", got.Took, longest)
+				}
+				<-done
+			})
+		})
+	}
+}
+
 // TestResumeWithoutSlot checks that a stream that waits in vain for another engine's slot ends with
 // the failure of its first engine.
 func TestResumeWithoutSlot(t *testing.T) {
@@ -150,7 +191,7 @@ func TestResumeWithoutSlot(t *testing.T) {
 			events(true, delta("one "))(w, r)
 		}
 		a, b := pair(answer, answer)
-		yaml := strings.ReplaceAll(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 5s}\n"), "concurrency: 4", "concurrency: 1")
+		yaml := strings.ReplaceAll(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 40s}\n"), "concurrency: 4", "concurrency: 1")
 		e := calltest.New(t, yaml, a, b)
 		done := make(chan *calltest.Answer, 1)
 		go func() { done <- e.Post(chatPath, strings.Replace(chat(""), "hi", "occupy", 1)) }()
@@ -158,6 +199,9 @@ func TestResumeWithoutSlot(t *testing.T) {
 		got := e.Post(chatPath, chat(stream))
 		if !strings.Contains(got.Body, "one ") || !strings.Contains(got.Body, `"error"`) || strings.Contains(got.Body, "capacity_full") {
 			t.Errorf("want a part and the first engine's failure: %s", got.Body)
+		}
+		if n := e.Count("penstock_streams_resumed_total"); n != 0 {
+			t.Errorf("%d streams are counted as resumed, want none", n)
 		}
 		<-done
 	})
