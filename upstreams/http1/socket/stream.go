@@ -15,6 +15,7 @@ type Stream struct {
 	in, out transfer
 	recv    func(fd uintptr) bool // in.recv, bound once so that a read does not allocate
 	send    func(fd uintptr) bool // out.send, bound once
+	sendNow func(fd uintptr)      // out.sendNow, bound once
 }
 
 // sendLimit is the maximum number of bytes that SendPieces passes to the socket. Sending 256 KiB
@@ -30,7 +31,7 @@ type transfer struct {
 // Open initialises s for c. It fails only if c is closed.
 func (s *Stream) Open(c Conn) (err error) {
 	s.raw, err = c.SyscallConn()
-	s.recv, s.send = s.in.recv, s.out.send
+	s.recv, s.send, s.sendNow = s.in.recv, s.out.send, s.out.sendNow
 	return err
 }
 
@@ -86,11 +87,15 @@ func (s *Stream) Write(p []byte) (int, error) {
 
 // WriteNow writes as much of p as the socket accepts without waiting, and returns the number of
 // bytes. If an error occurs, the next Write returns it.
-func (s *Stream) WriteNow(p []byte) (n int) {
-	if len(p) > 0 {
-		_ = s.raw.Control(func(fd uintptr) { n, _ = Send(fd, p) }) // fails on a closed connection only
+func (s *Stream) WriteNow(p []byte) int {
+	if len(p) == 0 {
+		return 0
 	}
-	return max(n, 0)
+	s.out.p = p
+	_ = s.raw.Control(s.sendNow) // fails on a closed connection only
+	n := s.out.n
+	s.out = transfer{}
+	return n
 }
 
 // recv reads once. It returns false if nothing has arrived yet.
@@ -108,6 +113,9 @@ func (t *transfer) recv(fd uintptr) bool {
 	}
 	return true
 }
+
+// sendNow writes once.
+func (t *transfer) sendNow(fd uintptr) { t.n, _ = Send(fd, t.p) }
 
 // send writes the remaining bytes. It returns false until the socket has accepted all of them.
 func (t *transfer) send(fd uintptr) bool {
