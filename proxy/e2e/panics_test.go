@@ -41,7 +41,7 @@ func TestPanicOfACall(t *testing.T) {
 		{"call.run", guard.Handler, stream, 500, false},
 		{"head.received", guard.Connection, whole, 200, false},
 		{"framing", guard.Connection, whole, 400, false},
-		{"stream.hijack", guard.Stream, stream, 0, false},
+		{"stream.leave", guard.Stream, stream, 0, false},
 		{"stream.http10", guard.Stream, stream, 0, false},
 		{"relay.run", guard.Stream, stream, 0, false},
 		{"stream.serve", guard.Stream, stream, 200, true},

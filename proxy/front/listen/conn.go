@@ -2,7 +2,6 @@ package listen
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -36,7 +35,7 @@ type Conn struct {
 	behind *net.TCPAddr // address of the client, if it is behind a proxy
 
 	client  clientState
-	unread  unreadBytes
+	later   []byte // bytes of the next request that arrived with the current one
 	idle    idleState
 	reads   readDeadline
 	writes  writeDeadline
@@ -47,8 +46,9 @@ type Conn struct {
 
 	linger atomic.Bool
 	closed atomic.Bool
-	// Function that the next Close runs on another goroutine instead of closing the connection.
+	// Function that the next Close runs instead of closing the connection.
 	onDetach atomic.Pointer[func()]
+	detached bool // whether such a function is running
 }
 
 // ConnOf returns the Conn that c wraps, for example if c is a TLS connection. If c is of another
@@ -103,12 +103,24 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // DetachOnClose detaches the connection from its server. The next Close does not close the
-// connection, but runs the function then on another goroutine. From that point, the function owns
-// the connection and must recover from its panics.
+// connection, but runs the function then. From that point, the function owns the connection and
+// must recover from its panics. It may pass the connection to a server again (Resume), and detach
+// it from that server too.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
-// Unread moves the unread bytes from the server's buffered reader back into the connection.
-func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
+// detach runs the functions passed to DetachOnClose. A server that such a function calls also
+// closes the connection. The first detach then runs the next function, so that the stack does not
+// grow with each stream on the connection.
+func (c *Conn) detach() {
+	if c.detached {
+		return
+	}
+	c.detached = true
+	for then := c.onDetach.Swap(nil); then != nil; then = c.onDetach.Swap(nil) {
+		(*then)()
+	}
+	c.detached = false
+}
 
 // Resume prepares the connection for a server that will serve it like a new connection. The next
 // request must start within idle, as on any keep-alive connection.
@@ -217,8 +229,8 @@ func (c *Conn) Linger() { c.linger.Store(true) }
 // Close closes the connection. After DetachOnClose, it detaches the connection instead. Later calls
 // return net.ErrClosed.
 func (c *Conn) Close() error {
-	if then := c.onDetach.Swap(nil); then != nil {
-		c.ln.detached.run(*then)
+	if c.onDetach.Load() != nil {
+		c.detach()
 		return nil
 	}
 	if !c.closed.CompareAndSwap(false, true) {

@@ -1,50 +1,40 @@
 package listen
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
 
 // TestDetachOnClose checks a connection that the server closes after it was detached. It must stay
-// open and return the bytes buffered by the server's reader.
+// open, run the functions one after the other, and close once no function is left.
 func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	if _, err := client.Write([]byte("first;second")); err != nil {
-		t.Fatal(err)
+	ran, running := 0, false
+	var then func()
+	then = func() {
+		if running {
+			t.Error("a function runs within another one")
+		}
+		running = true
+		if ran++; ran < 3 { // as if a server had served another stream
+			server.DetachOnClose(then)
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		running = false
 	}
-	in := bufio.NewReaderSize(server, 4096)
-	if got, err := in.ReadString(';'); err != nil || got != "first;" {
-		t.Fatalf("read %q, %v; want first;", got, err)
-	}
-	server.Unread(in)
-	kept := make(chan struct{})
-	server.DetachOnClose(func() { close(kept) })
+	server.DetachOnClose(then)
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-kept
-	if l.Open() != 1 {
-		t.Fatalf("%d connections open, want 1", l.Open())
-	}
-	if _, err := client.Write([]byte(";third")); err != nil {
-		t.Fatal(err)
-	}
-	var got []byte
-	for len(got) < len("second;third") {
-		var b [4]byte
-		n, err := server.Read(b[:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, b[:n]...)
-	}
-	if string(got) != "second;third" {
-		t.Errorf("read %q, want second;third", got)
+	if ran != 3 || l.Open() != 1 {
+		t.Fatalf("%d functions ran and %d connections are open, want 3 and 1", ran, l.Open())
 	}
 	if _, err := server.Write([]byte("bye")); err != nil {
 		t.Fatal(err)
@@ -52,6 +42,37 @@ func TestDetachOnClose(t *testing.T) {
 	server.Close()
 	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.Open() != 0 {
 		t.Errorf("read %q, %v, %d open; want bye and none open", b, err, l.Open())
+	}
+}
+
+// TestReadEndsAtTheRequest checks that a read returns no byte after the end of a request, and that
+// later reads return the others, into buffers of any size.
+func TestReadEndsAtTheRequest(t *testing.T) {
+	const sized, chunks, none = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n"
+	for _, room := range []int{1, 7, 64, 4096} {
+		server, client := pair(t, open(t, Options{}))
+		SetIdle(server)
+		if _, err := client.Write([]byte(sized + chunks + none + sized + "tail")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, room)
+		for _, request := range []string{sized, chunks, none, sized} {
+			got := ""
+			for got != request {
+				n, err := server.Read(b)
+				if got += string(b[:n]); err != nil || !strings.HasPrefix(request, got) {
+					t.Fatalf("into %d bytes: read %q, %v; want %q", room, got, err, request)
+				}
+			}
+		}
+		got := ""
+		for got != "tail" {
+			n, err := server.Read(b)
+			if got += string(b[:n]); err != nil || !strings.HasPrefix("tail", got) {
+				t.Fatalf("into %d bytes: read %q, %v after the requests; want tail", room, got, err)
+			}
+		}
 	}
 }
 

@@ -103,27 +103,33 @@ const (
 // feed checks the bytes of one read. If a byte is invalid, only the next read fails, because
 // fasthttp sends no response if a read returns both the first byte of a request and an error. feed
 // changes bytes only if they precede a request (see failLineEnd).
-func (f *framingChecker) feed(p []byte) {
+//
+// feed stops at the end of a request. It returns the bytes after that end, which are not checked.
+func (f *framingChecker) feed(p []byte) (rest []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
-			p = f.skipBody(p)
+			if p = f.skipBody(p); f.state == stateRequestLine {
+				return p
+			}
 			continue
 		}
 		if f.pendingCR { // the previous byte was a CR
 			f.pendingCR = false
 			if p[0] != '\n' {
 				f.failLineEnd(p)
-				return
+				return nil
 			}
-			f.endLine(f.partial[:min(f.lineLength, keptLineBytes)])
 			p = p[1:]
+			if f.endLine(f.partial[:min(f.lineLength, keptLineBytes)]) {
+				return p
+			}
 			continue
 		}
 		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
 			// A TLS ClientHello may contain no line end, so the request starts here.
 			f.beginRequest()
 			f.err = ErrNotHTTP
-			return
+			return nil
 		}
 		end := bytes.IndexByte(p, '\n')
 		piece := p
@@ -132,7 +138,7 @@ func (f *framingChecker) feed(p []byte) {
 		}
 		if cr := bytes.IndexByte(piece, '\r'); cr >= 0 && cr < len(piece)-1 || end >= 0 && cr < 0 {
 			f.failLineEnd(p)
-			return
+			return nil
 		} else if cr >= 0 {
 			piece = piece[:cr]
 			f.pendingCR = end < 0
@@ -144,12 +150,12 @@ func (f *framingChecker) feed(p []byte) {
 				f.err = ErrEmptyLines
 				p[0] = 0 // see failLineEnd
 				f.beginRequest()
-				return
+				return nil
 			}
 		}
 		if end < 0 {
 			f.keepPartial(piece)
-			return
+			return nil
 		}
 		if f.lineLength > 0 {
 			f.keepPartial(piece)
@@ -157,9 +163,12 @@ func (f *framingChecker) feed(p []byte) {
 		} else {
 			f.lineLength = len(piece)
 		}
-		f.endLine(piece)
 		p = p[end+1:]
+		if f.endLine(piece) {
+			return p
+		}
 	}
+	return nil
 }
 
 func (f *framingChecker) skipBody(p []byte) []byte {
@@ -223,7 +232,8 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-func (f *framingChecker) endLine(line []byte) {
+// endLine reads a line. It reports whether the request ends with it.
+func (f *framingChecker) endLine(line []byte) (ends bool) {
 	length := f.lineLength
 	f.lineLength = 0
 	switch f.state {
@@ -236,10 +246,11 @@ func (f *framingChecker) endLine(line []byte) {
 		if length == 0 {
 			f.inHead, f.headComplete = false, true
 			f.state = f.afterHead()
-			return
+			return f.state == stateRequestLine
 		}
 		f.headerField(line, length)
 	}
+	return false
 }
 
 func prefaceError(line []byte) error {

@@ -13,6 +13,13 @@ import (
 	"time"
 )
 
+// feedAll checks the bytes of more than one request.
+func (f *framingChecker) feedAll(p []byte) {
+	for len(p) > 0 {
+		p = f.feed(p)
+	}
+}
+
 // TestFraming checks that the result depends only on the framing, not on how the bytes are split
 // across reads.
 func TestFraming(t *testing.T) {
@@ -89,7 +96,7 @@ func TestFraming(t *testing.T) {
 		for size := 1; size <= len(c.text); size += 1 + size/50 {
 			l := framingChecker{state: stateRequestLine}
 			for piece := range slices.Chunk([]byte(c.text), size) {
-				l.feed(piece)
+				l.feedAll(piece)
 			}
 			if !errors.Is(l.err, c.want) || c.want == nil && l.err != nil || l.begun != c.begun {
 				t.Errorf("%.200q in pieces of %d: %v, %d requests", c.text, size, l.err, l.begun)
@@ -112,7 +119,7 @@ func TestFramingBeforeARequest(t *testing.T) {
 		"GET / HTTP/1.1\r\n\r\n\nGET / HTTP/1.1\r\n": "GET / HTTP/1.1\r\n\r\n\x00GET / HTTP/1.1\r\n",
 	} {
 		l, got := framingChecker{state: stateRequestLine}, []byte(text)
-		if l.feed(got); string(got) != want || !errors.Is(l.err, ErrBareLine) {
+		if l.feedAll(got); string(got) != want || !errors.Is(l.err, ErrBareLine) {
 			t.Errorf("%q is shown as %q (%v), want %q", text, got, l.err, want)
 		}
 	}
@@ -177,9 +184,9 @@ func FuzzFraming(f *testing.F) {
 			t.Skip() // net/http supports chunks only in HTTP/1.1, and skips no empty lines
 		}
 		l, pieces := framingChecker{state: stateRequestLine}, framingChecker{state: stateRequestLine}
-		l.feed(slices.Clone(text))
+		l.feedAll(slices.Clone(text))
 		for piece := range slices.Chunk(slices.Clone(text), int(cut)+1) {
-			pieces.feed(piece)
+			pieces.feedAll(piece)
 		}
 		if fmt.Sprint(l.err, l.begun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.bodyLeft, pieces.chunks) {
 			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
@@ -305,14 +312,14 @@ func TestRequestComplete(t *testing.T) {
 			whole := request + text
 			l.takeRequest()
 			for i := range whole {
-				l.feed([]byte(whole[i : i+1]))
+				l.feedAll([]byte(whole[i : i+1]))
 				if got, want := l.requestComplete(), i >= len(request)-1; got != want {
 					t.Fatalf("%q, followed by case %d: arrived %v at byte %d of %d", request, behind, got, i+1, len(request))
 				}
 			}
 			l = framingChecker{state: stateRequestLine}
 			l.takeRequest()
-			if l.feed([]byte(whole)); !l.requestComplete() {
+			if l.feedAll([]byte(whole)); !l.requestComplete() {
 				t.Errorf("%q, followed by case %d, in one piece: not arrived", request, behind)
 			}
 		}

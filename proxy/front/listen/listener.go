@@ -57,7 +57,6 @@ type Listener struct {
 	closing    atomic.Bool
 	watch      *disconnectWatch
 	lingering  semaphore
-	detached   detached
 
 	mu         sync.Mutex
 	conns      map[*Conn]struct{}
@@ -77,7 +76,7 @@ type Listener struct {
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
-		requestID: o.RequestID, guard: o.Guard, detached: detached{guard: o.Guard}, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
+		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
 	}
 	l.SetMax(o.MaxConns, o.MaxPerAddress)
 	var err error
@@ -270,20 +269,17 @@ func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 // AcceptErrors returns how many times accepting a connection failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// Release stops the watch and the parked goroutines. It must be called after Close, once no
-// connection is open.
-func (l *Listener) Release() error {
-	l.detached.close()
-	return l.watch.close()
-}
+// Release stops the watch. It must be called after Close, once no connection is open.
+func (l *Listener) Release() error { return l.watch.close() }
 
-// checkFraming passes the result of a read to f. Because f parses untrusted bytes, a panic in f
-// ends only this connection.
-func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
+// checkFraming passes the result of a read to f, and returns the bytes after the end of the
+// request. Because f parses untrusted bytes, a panic in f ends only this connection.
+func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) (rest []byte) {
 	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
 	l.guard.Point("framing")
-	f.feed(p)
+	rest = f.feed(p)
 	if err != nil {
 		f.readFailed(err)
 	}
+	return rest
 }

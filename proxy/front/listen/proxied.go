@@ -110,18 +110,19 @@ func (c *Conn) readBehindHeader(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n := copy(p, h.bytes)
-	if h.bytes = h.bytes[n:]; len(h.bytes) == 0 {
-		c.header = nil
-	}
-	if n == 0 {
-		return c.Read(p)
-	}
 	if c.ln.tls {
+		n := copy(p, h.bytes)
+		if h.bytes = h.bytes[n:]; len(h.bytes) > 0 {
+			return n, nil
+		}
+		c.header = nil
+		if n == 0 {
+			return c.Read(p)
+		}
 		return n, nil
 	}
-	c.ln.checkFraming(&c.framing, p[:n], nil)
-	return n, nil
+	c.later, c.header = h.bytes, nil
+	return c.Read(p)
 }
 
 // readHeader reads once, and parses the header once it is complete. If the peer violates the

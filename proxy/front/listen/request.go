@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"bytes"
 	"net"
 )
 
@@ -123,16 +124,31 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.header != nil {
 		return c.readBehindHeader(p)
 	}
-	if c.unread.any() {
-		return c.unread.read(p)
-	}
 	if c.ln.tls {
 		return c.read(p)
 	}
 	if err := c.framing.err; err != nil {
 		return 0, err
 	}
+	if len(c.later) > 0 {
+		n := copy(p, c.later)
+		n -= len(c.ln.checkFraming(&c.framing, p[:n], nil))
+		if c.later = c.later[n:]; len(c.later) == 0 {
+			c.later = nil
+		}
+		return n, nil
+	}
 	n, err := c.read(p)
-	c.ln.checkFraming(&c.framing, p[:n], err)
-	return n, err
+	return c.untilEnd(p[:n], err), err
+}
+
+// untilEnd checks the framing of the bytes that a read has returned. It returns how many of them
+// precede the end of the request, and stores the others for the next read. The server therefore
+// has no bytes of the next request in its buffers when a stream leaves it.
+func (c *Conn) untilEnd(p []byte, err error) int {
+	rest := c.ln.checkFraming(&c.framing, p, err)
+	if len(rest) > 0 {
+		c.later = bytes.Clone(rest)
+	}
+	return len(p) - len(rest)
 }

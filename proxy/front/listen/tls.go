@@ -73,8 +73,11 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 	if err != nil && !c.answeredPlain {
 		c.answeredPlain = c.answerPlainHTTP(err)
 	}
-	c.ln.checkFraming(&c.framing, p[:n], err)
-	return n, err
+	for rest := p[:n]; ; {
+		if rest = c.ln.checkFraming(&c.framing, rest, err); len(rest) == 0 {
+			return n, err
+		}
+	}
 }
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`

@@ -12,7 +12,7 @@
 //	7  loop.go       sendToNext     make an attempt: package attempt sends it (send.go)
 //	                 nextAttempt    after a failure, take the step that package retry decides on
 //	   serve.go      handOver       send the head and the first event, or a whole answer (unary.go)
-//	8  relay.go      commit         the handler returns; a hijackedStream, an http10Stream, or under
+//	8  relay.go      commit         the handler returns; a detachedStream, an http10Stream, or under
 //	                                TLS fasthttp, writes the relay's bytes
 //	9  call.go       finish         release, account, write one log line
 //
@@ -45,7 +45,7 @@
 // from them (sse.Source) and for the client's bytes (relay.out). Buffers are taken from their pools
 // when bytes arrive, and returned once the bytes have been written. A waiting stream needs only a
 // goroutine stack of 4 KiB, two sockets and about 9 KiB of state. A stream that has left fasthttp
-// waits in the poller, which also translates and writes plain tokens (hijackedStream.pass,
+// waits in the poller, which also translates and writes plain tokens (detachedStream.pass,
 // http1.Exchange.Stay).
 //
 // The edge uses the Go runtime's netpoller instead of an event loop. In both designs, a token costs

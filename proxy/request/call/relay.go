@@ -20,17 +20,18 @@ import (
 // relay writes the body of a committed answer. It reads from the engine and writes to the client on
 // one goroutine, so a slow client also slows down the reads from the engine.
 //
-// A stream on a plain connection leaves fasthttp (hijackedStream). Otherwise fasthttp calls WriteTo
-// on the connection's goroutine after the handler has returned. In both cases fasthttp calls Close.
+// fasthttp calls WriteTo on the connection's goroutine after the handler has returned, and then
+// Close. A stream on a plain connection then leaves fasthttp (detachedStream).
 //
 // A relay is not pooled, because a second Close must not end another call.
 type relay struct {
-	call *Call
-	form answerForm
-	out  *[]byte      // chunkRoom bytes followed by bytes for the client; nil while the relay waits
-	now  instant.Time // when the bytes in out were read
-	done bool
-	cut  bool // whether the answer is incomplete and its format cannot contain errors
+	call   *Call
+	form   answerForm
+	out    *[]byte      // chunkRoom bytes followed by bytes for the client; nil while the relay waits
+	now    instant.Time // when the bytes in out were read
+	done   bool
+	leaves bool // whether run returns errLeft after its first write
+	cut    bool // whether the answer is incomplete and its format cannot contain errors
 
 	stream  endpoint.Stream  // used by formStream
 	step    func() bool      // called for a stream that stays in the poller; may be nil
@@ -123,6 +124,10 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 				c.endAttempt(upstreams.OutcomeOK)
 			}
 			return n, nil
+		}
+		if r.leaves {
+			r.leaves = false
+			return n, errLeft
 		}
 		if r.fill(); r.cut {
 			return n, errBrokenOff
@@ -444,16 +449,21 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 // fasthttp's canonical form.
 var headerAccelBuffering, noBuffering = []byte("X-Accel-Buffering"), []byte("no")
 
-// commit passes an answer that is still incomplete to hijack or to fasthttp.
+// commit passes an answer that is still incomplete to fasthttp. fasthttp cannot write a stream over
+// HTTP/1.0, so that is hijacked.
 func commit(r relay, mediaType string) {
 	c := r.call
 	c.writeHead(mediaType)
 	response := &c.client.ctx.Response
 	response.Header.SetCanonical(headerAccelBuffering, noBuffering)
-	if hijack(r) {
-		return
+	if !c.client.http11 {
+		hijackHTTP10(r)
+	} else if t := detached(r); t != nil {
+		c.relay = &t.relay
+		response.SetBodyStream(t, -1)
+	} else {
+		own := r // keeps r off the heap
+		c.relay = &own
+		response.SetBodyStream(&own, -1)
 	}
-	own := r // keeps r off the heap
-	c.relay = &own
-	response.SetBodyStream(&own, -1)
 }

@@ -14,7 +14,7 @@ import (
 var perToken = []string{
 	"proxy/request/call relay.run", "proxy/request/call relay.write", "proxy/request/call relay.fill",
 	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOut", "proxy/request/call newOut",
-	"proxy/request/call hijackedStream.write",
+	"proxy/request/call detachedStream.write",
 	"proxy/request/attempt Attempt.Pull", "proxy/request/attempt Reply.Rest", "proxy/request/attempt Reply.Rests",
 	"proxy/request/attempt Reply.pull", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.append",
 	"proxy/request/attempt clock.look", "proxy/request/attempt clock.lookAt", "proxy/request/attempt clock.heard",

@@ -65,7 +65,7 @@ func (s *session) takeConn(from net.Conn) {
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
 	if plain := setConn(from, s.raw, s.peer); plain != nil {
-		plain.DetachOnClose(s.serve)
+		plain.DetachOnClose(func() { go g.Once(guard.WebSocket, s.serve) })
 		return
 	}
 	s.serve()
@@ -81,7 +81,6 @@ func setConn(from, raw net.Conn, p *peer) *listen.Conn {
 		return nil
 	}
 	p.late.Conn = plain
-	plain.Unread(from)
 	return plain
 }
 

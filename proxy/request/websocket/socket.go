@@ -75,7 +75,7 @@ func (s *Socket) takeConn(from net.Conn) {
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
 	if plain := setConn(from, s.raw, s.peer); plain != nil {
-		plain.DetachOnClose(s.run)
+		plain.DetachOnClose(func() { go g.Once(guard.WebSocket, s.run) })
 		return
 	}
 	s.run()

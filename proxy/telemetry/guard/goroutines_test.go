@@ -14,11 +14,6 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// handedOver lists the functions that are passed to DetachOnClose.
-var handedOver = map[string][]string{ // passed to DetachOnClose
-	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve", "proxy/request/websocket/socket.go Socket.run"},
-}
-
 // unserved lists the functions that run in other commands, or before serve accepts connections. A
 // panic in one of them ends the command and prints the stack.
 var unserved = map[string]bool{
@@ -141,10 +136,6 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 			found = append(found, place)
 		case unserved[f.name]:
 			found = append(found, "-")
-		case handedOver[f.name] != nil:
-			for _, name := range handedOver[f.name] {
-				found = append(found, s.handed(t, name))
-			}
 		default:
 			t.Errorf("%s: %s is not guarded", f.name, what)
 		}
@@ -202,23 +193,6 @@ func (s *sources) catches(pkg string, d *ast.DeferStmt) string {
 		return s.word(pkg, d.Call.Args[0])
 	}
 	return ""
-}
-
-// handed returns the place under which a function catches panics.
-func (s *sources) handed(t *testing.T, name string) (place string) {
-	for _, f := range s.funcs {
-		if f.name == name {
-			for _, stmt := range f.decl.Body.List {
-				if d, ok := stmt.(*ast.DeferStmt); ok && place == "" {
-					place = s.catches(f.pkg, d)
-				}
-			}
-		}
-	}
-	if place == "" {
-		t.Errorf("%s catches nothing", name)
-	}
-	return place
 }
 
 func (s *sources) word(pkg string, e ast.Expr) string {

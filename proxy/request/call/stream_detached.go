@@ -2,7 +2,8 @@ package call
 
 import (
 	"errors"
-	"net"
+	"fmt"
+	"io"
 	"slices"
 
 	"penstock/proxy/front/listen"
@@ -11,16 +12,16 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// hijackedStream is a committed stream on a plain connection that has left fasthttp. It writes the
-// headers and the chunks without fasthttp. After a successful stream, fasthttp serves the next
-// request on the connection. Like any open connection, a running stream delays the drain of the
-// edge.
-type hijackedStream struct {
+// detachedStream is a committed stream on a plain connection. It leaves fasthttp after the first
+// chunk, so that fasthttp releases its memory, and writes the other chunks itself. After a
+// successful stream, fasthttp serves the next request on the connection. Like any open connection, a
+// running stream delays the drain of the edge.
+type detachedStream struct {
 	relay
 	conn *listen.Conn
-	head []byte // response headers, written with the first chunk
 	rest []byte // bytes that Conn.TryWrite could not write; sent before the next chunk
 	keep bool   // whether the client may send another request on this connection
+	left bool   // whether the stream has left fasthttp, which then does not finish the call
 }
 
 // chunkRoom is the space before a relay's bytes that is reserved for the size line of a chunk: up
@@ -32,63 +33,59 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// hijack moves a stream out of fasthttp after the handler has returned. It returns false if the
-// stream must stay:
+// detached returns the stream that is to leave fasthttp, or nil if it must stay:
 //
-//   - The connection uses TLS, and fasthttp would close it at the end of a hijack.
+//   - The connection uses TLS, which fasthttp would shut down.
 //   - Part of a form has not been read yet.
-//
-// A stream over HTTP/1.0 always leaves fasthttp, because fasthttp cannot write it.
-func hijack(r relay) bool {
-	c := r.call
-	ctx := c.client.ctx
-	if !c.client.http11 {
-		hijackHTTP10(r)
-		return true
+func detached(r relay) *detachedStream {
+	conn, plain := r.call.client.ctx.Conn().(*listen.Conn)
+	if !plain || r.call.ep.Form {
+		return nil
 	}
-	conn, plain := ctx.Conn().(*listen.Conn)
-	if !plain || c.ep.Form {
-		return false
-	}
-	t := &hijackedStream{relay: r, conn: conn}
-	c.relay = &t.relay
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(t.takeConn)
-	return true
+	r.leaves = true
+	return &detachedStream{relay: r, conn: conn}
 }
 
-// headRoom is large enough for the headers and the first chunk of nearly every stream.
-const headRoom = 1 << 10
+// errLeft makes fasthttp release its memory and close the connection. This call of Close starts the
+// stream. fasthttp does not report an unexpected EOF.
+var errLeft = fmt.Errorf("the stream has left the server: %w", io.ErrUnexpectedEOF)
 
-// takeConn receives the connection after the handler has returned. If fasthttp's reader has
-// buffered bytes of the next request, takeConn puts them back into the connection. fasthttp then
-// releases its memory and calls Close. This call starts the stream and does not close the
-// connection.
-func (t *hijackedStream) takeConn(from net.Conn) {
-	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
-	ctx := t.call.client.ctx
-	t.call.client.ctx = nil
-	t.call.shared.Guard.Point("stream.hijack")
-	h := &ctx.Response.Header
-	h.SetContentLength(-1)
-	t.keep = !ctx.Request.Header.ConnectionClose() && !h.ConnectionClose()
-	if !t.keep {
-		h.SetConnectionClose()
+// WriteTo implements io.WriterTo. It writes the headers and the first chunk, and leaves fasthttp. If
+// the answer is already complete, it stays.
+func (t *detachedStream) WriteTo(w io.Writer) (n int64, err error) {
+	shared := t.call.shared
+	defer shared.Guard.Catch(guard.Stream, func() {
+		t.panicked()
+		err = failure.ErrPanicked
+	})
+	shared.Guard.Point("stream.leave")
+	if n, err = t.run(fasthttpWriter{w}); !errors.Is(err, errLeft) {
+		return n, err
 	}
-	t.head = h.AppendBytes(make([]byte, 0, headRoom))
-	t.conn.Unread(from)
+	client := &t.call.client
+	t.keep = !client.ctx.Response.Header.ConnectionClose() // fasthttp copies the header of the request
+	client.ctx = nil
+	t.left = true
 	t.conn.DetachOnClose(t.serve)
+	return n, err
 }
 
-// panicked ends a stream after a panic outside of run. The caller closes the connection.
-func (t *hijackedStream) panicked() {
+// Close implements io.Closer, for fasthttp.
+func (t *detachedStream) Close() error {
+	if t.left {
+		return nil
+	}
+	return t.relay.Close()
+}
+
+func (t *detachedStream) panicked() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // it has none to give
 		t.call.fail(failure.Internal(failure.ErrPanicked))
 	}
 }
 
-func (t *hijackedStream) serve() {
+func (t *detachedStream) serve() {
 	shared, conn := t.call.shared, t.conn
 	defer shared.Guard.Catch(guard.Stream, func() {
 		defer conn.Close() //nolint:errcheck // it is closed either way
@@ -99,7 +96,7 @@ func (t *hijackedStream) serve() {
 	shared.Guard.Point("stream.serve")
 	_ = t.relay.Close()
 	keep := t.keep && err == nil
-	t.conn, t.head = nil, nil
+	t.conn = nil
 	if !keep {
 		_ = conn.Close()
 		return
@@ -109,8 +106,8 @@ func (t *hijackedStream) serve() {
 	_ = shared.ServeNext(conn)
 }
 
-// write sends the headers, the chunk and the last chunk in one write.
-func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
+// write sends the chunk and the last chunk in one write.
+func (t *detachedStream) write(out *[]byte, last bool) (int, error) {
 	if len(t.rest) > 0 {
 		if _, err := t.conn.WriteNow(t.rest, t.now); err != nil {
 			return 0, err
@@ -118,7 +115,7 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 		t.rest = nil
 	}
 	payload := len(*out) - chunkRoom
-	b, before := t.frame(out, last)
+	b, before := frame(out, last)
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -128,9 +125,9 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// frame returns the bytes for the client: the headers if they have not been sent yet, the chunk in
-// out, and the last chunk if last is set. before is the number of bytes before the chunk's payload.
-func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
+// frame returns the bytes for the client: the chunk in out, and the last chunk if last is set. before
+// is the number of bytes before the chunk's payload.
+func frame(out *[]byte, last bool) (b []byte, before int) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
 	if payload > 0 {
@@ -141,19 +138,13 @@ func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 		b = append(b, lastChunk...)
 	}
 	*out = b // append may have reallocated the buffer
-	b = b[start:]
-	before = chunkRoom - start + len(t.head)
-	if len(t.head) > 0 {
-		b = append(t.head, b...)
-		t.head = nil
-	}
-	return b, before
+	return b[start:], chunkRoom - start
 }
 
 // pass is the step of a stream that stays in the poller. It translates newly arrived events and
 // writes them to the client. It returns false if run must continue: before the first event has been
 // recorded, at the end, after an error, or if the client's socket is full.
-func (t *hijackedStream) pass() bool {
+func (t *detachedStream) pass() bool {
 	c := t.call
 	if c.record.TTFT == 0 || c.body.Held() {
 		return false
@@ -168,7 +159,7 @@ func (t *hijackedStream) pass() bool {
 		return false
 	}
 	payload := len(*t.out) - chunkRoom
-	b, _ := t.frame(t.out, false)
+	b, _ := frame(t.out, false)
 	n := t.conn.TryWrite(b)
 	t.noteEvents()
 	t.shown = t.now
