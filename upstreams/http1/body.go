@@ -75,6 +75,11 @@ func (b *body) consumed(n int64) {
 // parts next to each other. It handles the end of the body like unframe, but defers all errors to
 // the next read.
 func (b *body) payload(p []byte) []byte {
+	if b.kind == bodyChunked {
+		if whole := b.chunks.Whole(p); whole != nil {
+			return whole
+		}
+	}
 	start, err := b.skipFraming(p)
 	n := 0
 	if err == nil {

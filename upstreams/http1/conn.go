@@ -134,9 +134,6 @@ func (c *conn) reset() {
 // no limit). If no byte has arrived by then, it returns ErrNotYet. It never returns both bytes and
 // an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
-	if c.poll.inside {
-		return 0, ErrNotYet
-	}
 	c.catchUp.until = until
 	c.armRead(until)
 	for {

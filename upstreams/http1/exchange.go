@@ -165,6 +165,11 @@ func (x *Exchange) Take() []byte {
 	return p
 }
 
+// Room returns the unused part of the buffer that contains the received bytes. It is for a step of
+// Stay: until the step returns, it may write there, for example the translation of what Take
+// returns.
+func (x *Exchange) Room() []byte { return x.reply.in.b[x.reply.in.end:] }
+
 // Wait waits until Read would return bytes, the end of the body or a failure, but at most until the
 // given time (zero: no limit). If the caller allocates its buffer only after Wait, neither the
 // caller nor the exchange needs memory during the wait. Calling Wait is optional, and it may return

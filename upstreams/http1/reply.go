@@ -195,6 +195,9 @@ func (r *reply) take() []byte {
 // for the next event, more returns the empty buffer to the pool, so that an idle exchange needs no
 // buffer. If only framing has arrived, it may return 0 bytes without an error.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
+	if c.poll.inside {
+		return 0, ErrNotYet // the step may still use the buffer (Exchange.Room)
+	}
 	r.release()
 	if r.body.kind != bodyChunked {
 		p = p[:min(int64(len(p)), r.body.left)]

@@ -98,6 +98,43 @@ func TestStay(t *testing.T) {
 	}
 }
 
+// TestStayRoom checks that a step may write into Room until it returns. The room is in the buffer of
+// the bytes that have arrived, which must not be changed, and the buffer must not return to its pool
+// during the step, not even if the step reads more.
+func TestStayRoom(t *testing.T) {
+	checkLeaks(t)
+	x := staying(t, func(p *rawserver.Peer) {
+		p.Send(chunk("token"))
+		p.ReadToEnd()
+	})
+	ran := false
+	step := func() bool {
+		ran = true
+		text, room := x.Take(), x.Room()
+		if n, err := x.Read(make([]byte, 1), soon()); n != 0 || !errors.Is(err, ErrNotYet) {
+			t.Errorf("a read in the step: %d, %v; want ErrNotYet", n, err)
+		}
+		if len(room) == 0 || len(room) > readBuffer-len(text) {
+			t.Fatalf("%d bytes of room", len(room))
+		}
+		for i := range room {
+			room[i] = 'x'
+		}
+		if string(text) != "token" {
+			t.Errorf("took %q", text)
+		}
+		for range 10 {
+			if pooled := readBuffers.Get().(*[readBuffer]byte); &pooled[readBuffer-1] == &room[len(room)-1] {
+				t.Error("the buffer is in its pool")
+			}
+		}
+		return false
+	}
+	if x.Stay(soon(), step); !ran {
+		t.Error("no step")
+	}
+}
+
 // TestStayEnds checks that a stay ends when the engine closes the connection, even if the close
 // arrives together with bytes or just after them.
 func TestStayEnds(t *testing.T) {

@@ -95,6 +95,9 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
+// Room returns a buffer that a step of Rest may use until it returns; see http1.Exchange.Room.
+func (r *Reply) Room() []byte { return r.x.Room() }
+
 func (r *Reply) heard() {
 	r.clock.readAt = instant.Now()
 	r.clock.heard()

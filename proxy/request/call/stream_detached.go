@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"penstock/proxy/front/listen"
+	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/telemetry/guard"
 	"penstock/upstreams/http1"
@@ -141,38 +142,48 @@ func frame(out *[]byte, last bool) (b []byte, before int) {
 	return b[start:], chunkRoom - start
 }
 
-// pass is the step of a stream that stays in the poller. It translates newly arrived events and
-// writes them to the client. It returns false if run must continue: before the first event has been
-// recorded, at the end, after an error, or if the client's socket is full.
+// leastRoom is the room that the translation of a token needs. If it needs more, append allocates.
+const leastRoom = 1 << 10
+
+// pass is the step of a stream that stays in the poller. It translates newly arrived events into the
+// rest of the buffer in which they arrived, and writes them to the client. It returns false if run
+// must continue: before the first event has been recorded, at the end, after an error, after many
+// bytes, or if the client's socket is full.
 func (t *detachedStream) pass() bool {
-	c := t.call
-	if c.record.TTFT == 0 || c.body.Held() {
+	c, room := t.call, t.call.attempt.Reply.Room()
+	if c.record.TTFT == 0 || c.body.Held() || len(room) < leastRoom {
 		return false
 	}
-	t.out = newOut()
-	if t.pull(atOnce); len(*t.out) == chunkRoom && !t.pulled.done && errors.Is(t.pulled.err, http1.ErrNotYet) {
-		t.recycleOut() // only part of an event has arrived
-		t.pulled = pulled{}
+	out, done, err := c.attempt.Pull(room[:chunkRoom], atOnce, t.stream)
+	payload := out[chunkRoom:]
+	switch {
+	case len(payload) == 0 && !done && errors.Is(err, http1.ErrNotYet): // only part of an event has arrived
 		return true
-	}
-	if t.pulled.done || t.pulled.err != nil {
+	case done || err != nil:
+		t.putOff(out, done, err)
 		return false
 	}
-	payload := len(*t.out) - chunkRoom
-	b, _ := frame(t.out, false)
+	b, _ := frame(&out, false)
 	n := t.conn.TryWrite(b)
 	t.noteEvents()
 	t.shown = t.now
-	c.participants.shown((*t.out)[chunkRoom : chunkRoom+payload])
-	c.record.BytesOut += int64(payload)
+	c.participants.shown(payload)
+	c.record.BytesOut += int64(len(payload))
 	if n < len(b) {
 		t.rest = slices.Clone(b[n:])
-		*t.out = (*t.out)[:chunkRoom]
+		t.putOff(out[:chunkRoom], false, nil)
 		return false
 	}
-	t.recycleOut()
-	t.pulled = pulled{}
+	if cap(out) > attempt.MaxPooled {
+		c.memory.Free(attempt.PartOut)
+	}
 	return true
+}
+
+// putOff leaves what pass has pulled to run.
+func (t *detachedStream) putOff(out []byte, done bool, err error) {
+	t.out, t.pulled = attempt.NewBuffer(), pulled{true, done, err}
+	*t.out = append(*t.out, out...)
 }
 
 // sizeLine writes the size line of a chunk with n bytes to the end of room, and returns the offset

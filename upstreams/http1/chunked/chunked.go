@@ -80,7 +80,6 @@ func (d *Decoder) Take(n int64) {
 // at the end of b. It returns the number of parsed bytes. On an error, b[n] is the offending byte.
 // Parsing it again returns the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
-	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
 		if err := d.step(b[n], r); err != nil {
 			return n, err
@@ -90,32 +89,27 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// skipPlain is a fast path of SkipFraming for streams that send one event per chunk. It parses the
-// end of one chunk and the size of the next. It leaves all other input, including incomplete
-// framing, to step.
-func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
-	if d.state == atPayloadCR && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
-		n, d.state = 2, inSize
-	}
+// Whole returns the payload of b if b is exactly one chunk without extensions, and the position is
+// the end of the chunk before it. Streams usually send one event per chunk, and reads return one
+// chunk. Whole leaves the position unchanged, because it is also the end of the chunk in b.
+// Otherwise Whole returns nil, and the caller calls Unframe.
+func (d *Decoder) Whole(b []byte) []byte {
 	if d.state != inSize || d.digits != 0 {
-		return n
+		return nil
 	}
-	size, i := int64(0), n
-	for most := min(len(b), n+int(min(r.MaxDigits, 8))); i < most; i++ {
+	size, i := 0, 0
+	for ; i < min(len(b), 6); i++ {
 		digit := hexDigits[b[i]]
 		if digit == 0 {
 			break
 		}
-		size = size<<4 | int64(digit-1)
+		size = size<<4 | int(digit-1)
 	}
-	if size == 0 || len(b)-i < 2 || b[i] != '\r' || b[i+1] != '\n' {
-		return n
+	end := i + 2 + size
+	if size == 0 || len(b) != end+2 || string(b[i:i+2]) != "\r\n" || string(b[end:]) != "\r\n" {
+		return nil
 	}
-	d.state, d.payload = inPayload, size
-	if !r.Total {
-		d.skipped = 0
-	}
-	return i + 2
+	return b[i+2 : end : end]
 }
 
 // hexDigits maps each hexadecimal digit to its value plus one, and other bytes to 0.
@@ -144,10 +138,6 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 		payload += n
 		read += n
 		d.Take(int64(n))
-		if d.state == atPayloadCR && string(b[read:]) == "\r\n" { // usual case: one event per chunk and per read
-			d.state = inSize
-			return payload, len(b), nil
-		}
 	}
 	return payload, read, nil
 }

@@ -115,7 +115,34 @@ func TestBodies(t *testing.T) {
 // FuzzBodies checks that the result does not depend on how a body is cut into pieces, or on whether
 // its payload is moved or copied. If the standard library accepts the body, it must read the same
 // payload.
+func TestWhole(t *testing.T) {
+	for body, want := range map[string]string{
+		"3\r\nabc\r\n": "abc", "a\r\n0123456789\r\n": "0123456789", "00A\r\n0123456789\r\n": "0123456789",
+		"": "", "3": "", "3\r\n": "", "3\r\nabc": "", "3\r\nabc\r": "", "3\r\nabcd\r": "", "3\r\nabc\r\n0": "", "3\nabc\r\n": "",
+		"3;x\r\nabc\r\n": "", "0\r\n\r\n": "", "\r\nabc\r\n": "", "ffffff\r\n\r\n": "", "0000003\r\nabc\r\n": "",
+	} {
+		if got := new(Decoder).Whole([]byte(body)); string(got) != want || cap(got) != len(got) {
+			t.Errorf("%q: %q, want %q", body, got, want)
+		}
+	}
+	var d Decoder
+	if _, err := d.SkipFraming([]byte("3\r\n"), strict); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Whole([]byte("3\r\nabc\r\n")); got != nil {
+		t.Errorf("within a chunk: %q, want nothing", got)
+	}
+	d = Decoder{}
+	if _, err := d.SkipFraming([]byte("0"), strict); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Whole([]byte("3\r\nabc\r\n")); got != nil {
+		t.Errorf("within a size: %q, want nothing", got)
+	}
+}
+
 func FuzzBodies(f *testing.F) {
+	f.Add([]byte("3\r\nabc\r\n"), uint8(0), true)
 	for _, s := range []string{"3\r\nabc\r\n1;x\r\nd\r\n0\r\nX: y\r\n\r\nmore", "1 ;x = \"y\";z\r\na\r\n0\r\n\r\n", "4000000000000000\r\na"} {
 		f.Add([]byte(s), uint8(0), true)
 		f.Add([]byte(s), uint8(3), false)
@@ -137,6 +164,9 @@ func FuzzBodies(f *testing.F) {
 		}
 		if !bytes.Equal(moved[:payload], want) || len(body)-read != rest || !errors.Is(err, wantErr) {
 			t.Errorf("moved: %q, %d left, %v; copied: %q, %d left, %v", moved[:payload], len(body)-read, err, want, rest, wantErr)
+		}
+		if whole := new(Decoder).Whole(body); whole != nil && (!bytes.Equal(whole, want) || d != Decoder{}) {
+			t.Errorf("as a whole chunk: %q, want %q; and the position %v", whole, want, d)
 		}
 		if wantErr != nil {
 			return
