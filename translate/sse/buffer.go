@@ -109,9 +109,14 @@ func (b *buffer) borrow() int {
 	lent := b.source.Lend()
 	if len(lent) > 0 {
 		b.drop()
-		*b = buffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
+		b.use(lent)
 	}
 	return len(lent)
+}
+
+// use makes lent bytes the content of a buffer that is empty.
+func (b *buffer) use(lent []byte) {
+	*b = buffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
 }
 
 // own copies the unconsumed bytes from a lent buffer to a buffer that the Reader owns.

@@ -22,6 +22,7 @@ type Reader struct {
 	cur fields
 
 	begun  bool // a byte order mark is no longer possible
+	rested bool // nothing has been read since Rest, and the next byte starts an event
 	skipLF bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
 
 	ev    Event // found by advance but not yet returned
@@ -54,13 +55,18 @@ func (r *Reader) Reset(src io.Reader, limit int) {
 func (r *Reader) Rest() error {
 	in := &r.in
 	switch {
-	case r.have, in.small == nil && !in.lent:
-	case in.start == in.end:
+	case r.rested, r.have:
+		return nil
+	case in.start < in.end:
+		if in.lent {
+			return in.own(r.max)
+		}
+		return nil
+	case in.small != nil || in.lent:
 		in.drop()
 		*in = buffer{source: in.source}
-	case in.lent:
-		return in.own(r.max)
 	}
+	r.rested = in.buf == nil && r.begun && !r.skipLF && r.final == nil && r.later == nil
 	return nil
 }
 
@@ -71,6 +77,16 @@ func (r *Reader) Rest() error {
 // from the source, no bytes are lost, and the next call continues to read. A source can therefore
 // return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
+	if r.rested && r.in.source != nil {
+		if lent := r.in.source.Lend(); len(lent) > 0 {
+			if ev, whole := wholeEvent(lent, r.max); whole {
+				return ev, nil
+			}
+			r.rested = false
+			r.in.use(lent)
+		}
+	}
+	r.rested = false
 	for empty := 0; ; {
 		if r.Ready() {
 			r.have = false
@@ -162,19 +178,35 @@ func (r *Reader) advance() bool {
 // takeData is a fast path of advance for an event that consists of one data line, as written by
 // AppendEvent, and a blank line. It must be called at the start of an event.
 func (r *Reader) takeData() bool {
-	const field = "data: "
 	in := &r.in
 	lf, found := in.lineFeed()
-	event := in.buf[in.start:in.end]
-	n := lf - in.start // length of the line
-	if !found || n < len(field) || n >= r.max || n+1 >= len(event) || event[n+1] != '\n' ||
-		string(event[:len(field)]) != field || bytes.IndexByte(event[:n], '\r') >= 0 {
+	end := lf + 2
+	if !found || end > in.end || in.buf[lf+1] != '\n' {
 		return false
 	}
-	in.start += n + 2
-	in.line, in.scan = in.start, in.start
-	r.ev, r.have = Event{Data: event[len(field):n:n], Raw: event[: n+2 : n+2]}, true
+	if r.ev, r.have = dataEvent(in.buf[in.start:end:end], r.max); !r.have {
+		return false
+	}
+	in.start, in.line, in.scan = end, end, end
 	return true
+}
+
+// wholeEvent returns the event in b if b is exactly one event that takeData accepts.
+func wholeEvent(b []byte, limit int) (ev Event, ok bool) {
+	if n := len(b) - 2; n < 0 || b[n+1] != '\n' || bytes.IndexByte(b, '\n') != n {
+		return Event{}, false
+	}
+	return dataEvent(b[:len(b):len(b)], limit)
+}
+
+// dataEvent returns the event in b, which is a line and a blank line, if it is a data line.
+func dataEvent(b []byte, limit int) (ev Event, ok bool) {
+	const field = "data: "
+	n := len(b) - 2
+	if n < len(field) || n >= limit || string(b[:len(field)]) != field || bytes.IndexByte(b[:n], '\r') >= 0 {
+		return Event{}, false
+	}
+	return Event{Data: b[len(field):n:n], Raw: b}, true
 }
 
 // begin skips a byte order mark. It returns false if the bytes read so far may be part of a byte

@@ -136,6 +136,7 @@ func FuzzReader(f *testing.F) {
 	} {
 		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
 		f.Add(s, []byte{}, 8, uint8(255))
+		f.Add("data: a\n\n"+s, []byte{9}, 100, uint8(3))
 		for limit := range 24 { // some of these limits are one byte too low
 			f.Add(s, []byte{3, 1}, limit, uint8(0))
 		}
