@@ -4,7 +4,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"penstock/proxy/request/attempt"
 )
+
+// TestKeepUnsent checks that unsent bytes are copied only out of a small buffer, which may be used
+// again, because a copy of a large one would not count against limits.reply_memory.
+func TestKeepUnsent(t *testing.T) {
+	for size, copied := range map[int]bool{100: true, attempt.MaxPooled: true, attempt.MaxPooled + 1: false, 8 << 20: false} {
+		b := make([]byte, size)
+		kept := keepUnsent(b[10:], cap(b))
+		if b[10] = 'x'; len(kept) != size-10 || (kept[0] == 0) != copied {
+			t.Errorf("%d bytes: kept %d, copied: %v, want %v", size, len(kept), !copied, copied)
+		}
+	}
+}
 
 // TestSizeLine checks that the size line is right-aligned in the space reserved for it, for small
 // and large chunks.

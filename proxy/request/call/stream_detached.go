@@ -170,7 +170,7 @@ func (t *detachedStream) pass() bool {
 	c.participants.shown(payload)
 	c.record.BytesOut += int64(len(payload))
 	if n < len(b) {
-		t.rest = slices.Clone(b[n:])
+		t.rest = keepUnsent(b[n:], cap(out))
 		t.putOff(out[:chunkRoom], false, nil)
 		return false
 	}
@@ -178,6 +178,16 @@ func (t *detachedStream) pass() bool {
 		c.memory.Free(attempt.PartOut)
 	}
 	return true
+}
+
+// keepUnsent returns unsent bytes of a buffer of the given size for the time after the step. A small
+// buffer may be the engine's, so its bytes are copied. A large one is counted as attempt.PartOut
+// until recycleOut, and a copy would not be counted.
+func keepUnsent(b []byte, size int) []byte {
+	if size > attempt.MaxPooled {
+		return b
+	}
+	return slices.Clone(b)
 }
 
 // putOff leaves what pass has pulled to run.
