@@ -86,10 +86,10 @@ func acquire(r *Route, q *search, take take) (*upstreams.Lease, *Target, error) 
 		}
 		if lease, ok := take(best.model, q.Key, q.Pool, q.promptAt(best), q.Reserve, q.Now); ok {
 			if r.directory != nil {
+				begins := r.directory.learn(q.Prefix, best, q.Session)
 				if p := r.directory.places.Load(); p != nil {
-					p.tell(q, best)
+					p.tell(q, best, begins)
 				}
-				r.directory.learn(q.Prefix, best, q.Session)
 			}
 			return lease, best, nil
 		}

@@ -332,10 +332,11 @@ func (d *directory) linkOf(e *entry, m member) int32 {
 }
 
 // learn records that a prompt was sent to an upstream, which therefore has its blocks. session is a
-// hash of the prompt's session, or 0 if unknown.
-func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
+// hash of the prompt's session, or 0 if unknown. learn reports whether the prompt begins a
+// conversation, that is, whether it shares at most a prefix with the earlier prompts.
+func (d *directory) learn(blocks []uint64, t *Target, session uint64) (begins bool) {
 	if len(blocks) == 0 {
-		return
+		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -363,9 +364,13 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	if again > 0 && again < len(blocks) {
 		d.again(blocks[:again], m, session)
 	}
-	if known > 0 && (session == 0 || session != before) {
-		d.part(all, known)
+	if known == 0 {
+		return true
 	}
+	if session != 0 && session == before {
+		return false
+	}
+	return d.part(all, known) || session != 0 && known < len(all)
 }
 
 // again finds the leading blocks that a member has read before in this order, and moves them to the
@@ -414,8 +419,9 @@ func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uin
 	return next, n, before
 }
 
-// part records how a prompt continued after its known blocks. The caller holds mu.
-func (d *directory) part(blocks []uint64, known int) {
+// part records how a prompt continued after its known blocks. It reports whether earlier prompts
+// continued differently. The caller holds mu.
+func (d *directory) part(blocks []uint64, known int) (parted bool) {
 	last := d.find(blocks[known-1])
 	switch {
 	case last == nil: // the whole prompt does not fit in the cache
@@ -429,7 +435,9 @@ func (d *directory) part(blocks []uint64, known int) {
 				e.ways++
 			}
 		}
+		return true
 	}
+	return false
 }
 
 // hold makes a block a member's newest block. If the member's cache is full, hold drops the

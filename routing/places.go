@@ -95,12 +95,13 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 }
 
 // tell queues a placement for the other edges, unless they can infer it because the conversation
-// stayed at its engine.
-func (p *Places) tell(q *search, t *Target) {
+// stayed at its engine. begins is the result of directory.learn. A conversation that begins here
+// did not stay, even if the engine has its prefix, unless another edge placed it.
+func (p *Places) tell(q *search, t *Target, begins bool) {
 	if len(q.Prefix) == 0 {
 		return
 	}
-	if n := q.known.n; n > 0 {
+	if n := q.known.n; n > 0 && (!begins || q.known.place == int16(t.member)+1) {
 		if last := &q.known.parts[n-1]; last.to > q.known.own() && last.who.has(t.member) {
 			return
 		}

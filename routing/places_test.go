@@ -77,6 +77,50 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestPlacesOfFirstConversations checks the first conversations of a route, which share a prefix
+// that no edge has seen often enough to know that it is shared. The other edges learn where each of
+// them began, whether or not the calls name a session.
+func TestPlacesOfFirstConversations(t *testing.T) {
+	for _, sessions := range []bool{false, true} {
+		a, b := sharing(t, nil, "e0", "e1", "e2"), sharing(t, nil, "e0", "e1", "e2")
+		system := randomBlocks(11)
+		prompts, at := make([][]uint64, 6), make([]upstreams.ID, 6)
+		turn := func(tab *Table, i int) (to upstreams.ID, told []Placement) {
+			prompts[i] = append(prompts[i], randomBlocks(2)...)
+			q := Query{Prefix: prompts[i], Now: time.Now(), Rand: rand.Uint64()}
+			if sessions {
+				q.Session = uint64(1 + i)
+			}
+			l, _, err := tab.Routes()[0].Acquire(&q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Release(upstreams.OutcomeOK)
+			return l.Upstream().ID(), PlacesOf(tab.Routes()[0]).TakeFresh(nil)
+		}
+		for i := range prompts {
+			prompts[i] = append(prompts[i], system...)
+			var told []Placement
+			if at[i], told = turn(a, i); len(told) != 1 {
+				t.Fatalf("sessions %v: %d placements of conversation %d", sessions, len(told), i)
+			}
+			PlacesOf(a.Routes()[0]).Learn(told)
+			PlacesOf(b.Routes()[0]).Learn(told)
+		}
+		for n, tab := range []*Table{a, b, b, a} {
+			for i := range prompts {
+				to, told := turn(tab, i)
+				if to != at[i] {
+					t.Errorf("sessions %v: follow-up %d of conversation %d goes to %s, want %s", sessions, n, i, to, at[i])
+				}
+				if len(told) != 0 {
+					t.Errorf("sessions %v: follow-up %d of conversation %d is told", sessions, n, i)
+				}
+			}
+		}
+	}
+}
+
 // TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread. The prefix
 // itself has no placement.
 func TestPlacesOfSharedPrompts(t *testing.T) {
