@@ -128,7 +128,8 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	if d, ok := a.tryTake(n, now); ok {
 		return d
 	}
-	if a.terms.enoughWait() {
+	overdue := a.terms.overdue(now) && a.usage.near(n)
+	if enoughWait(a.terms.store.Misses(), int(a.terms.waiting.Load()), overdue) {
 		return a.takeAlone(n, now)
 	}
 	return a.askStore(n, now)

@@ -18,7 +18,8 @@ type terms struct {
 	metrics       series
 	expected      atomic.Int64 // expected number of edges; 0 if unknown
 	seen          atomic.Int64
-	waiting       atomic.Int64
+	waiting       atomic.Int64 // number of calls that wait for the store
+	heard         atomic.Int64 // last answer about an account, or when calls began to wait
 	back          atomic.Int64 // when the store answered again; 0 if it was never lost
 	lastHeartbeat atomic.Int64 // when a heartbeat was last answered
 	report        func(*account)
@@ -30,11 +31,18 @@ func (t *terms) now() time.Duration { return t.since(t.clock()) }
 
 func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
-// enoughWait reports whether a request has failed and enough calls are waiting to open the breaker.
-// More calls would wait without success.
-func (t *terms) enoughWait() bool {
-	misses := t.store.Misses()
-	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
+// enoughWait reports whether a call must be decided without the store, because the calls that wait
+// already are enough to open the breaker. That applies once a request has failed or is overdue.
+func enoughWait(misses, waiting int, overdue bool) bool {
+	return (misses > 0 || overdue) && misses+waiting >= failuresToOpen
+}
+
+// overduePart is the part of the timeout after which a request without an answer is overdue.
+const overduePart = 5
+
+// overdue reports whether calls wait and the store has answered none of them for a while.
+func (t *terms) overdue(now time.Duration) bool {
+	return t.waiting.Load() > 0 && now-time.Duration(t.heard.Load()) > t.timeout/overduePart
 }
 
 func (t *terms) silence(now time.Duration) time.Duration {

@@ -24,11 +24,24 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 
 // TestWaitsInVain checks a store that hangs. Three calls at an edge, with the same key or different
 // keys, must wait until their timeout. After that, the breaker must be open, and the next request
-// to the store must follow immediately.
+// to the store must follow immediately. If the keys are near their limits, no more calls wait even
+// if many arrive before the first timeout.
 func TestWaitsInVain(t *testing.T) {
-	for _, keys := range []int{1, 2, 3} {
+	for _, c := range []struct {
+		keys int
+		gap  time.Duration
+		near bool
+	}{
+		{1, 8 * time.Millisecond, false},
+		{2, 8 * time.Millisecond, false},
+		{3, 8 * time.Millisecond, false},
+		{1, 2500 * time.Microsecond, true},
+		{2, 2500 * time.Microsecond, true},
+		{3, 4 * time.Millisecond, true},
+	} {
+		keys := c.keys
 		synctest.Test(t, func(t *testing.T) {
-			const timeout, gap = 25 * time.Millisecond, 8 * time.Millisecond
+			const timeout = 25 * time.Millisecond
 			store := hungStore{newRemote(StoreOptions{})}
 			store.failures.Store(0)
 			asked := 0
@@ -38,7 +51,10 @@ func TestWaitsInVain(t *testing.T) {
 			limits := config.KeyLimits{RequestsPerMinute: 6000}
 			var accounts []*account
 			for i := range keys {
-				accounts = append(accounts, newAccount(&f.terms, fmt.Sprint(i)))
+				a := newAccount(&f.terms, fmt.Sprint(i))
+				a.usage.follow(limitsOf(limits))
+				a.usage.cells[requests].seen = c.near // nothing is free
+				accounts = append(accounts, a)
 			}
 			var mu sync.Mutex
 			var waited []time.Duration
@@ -53,7 +69,7 @@ func TestWaitsInVain(t *testing.T) {
 						mu.Unlock()
 					}
 				})
-				time.Sleep(gap)
+				time.Sleep(c.gap)
 			}
 			calls.Wait()
 			if len(waited) > failuresToOpen {
@@ -69,4 +85,58 @@ func TestWaitsInVain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEnoughWait checks when a call does not wait for the store.
+func TestEnoughWait(t *testing.T) {
+	for _, c := range []struct {
+		misses, waiting int
+		overdue, want   bool
+	}{
+		{0, 0, false, false},
+		{0, 50, false, false}, // a burst
+		{0, 2, true, false},
+		{0, 3, true, true},
+		{1, 1, false, false},
+		{1, 2, false, true},
+		{2, 0, false, false},
+		{2, 1, false, true},
+	} {
+		if got := enoughWait(c.misses, c.waiting, c.overdue); got != c.want {
+			t.Errorf("%d misses, %d calls wait, overdue %v: %v, want %v", c.misses, c.waiting, c.overdue, got, c.want)
+		}
+	}
+}
+
+// lateLine is a line whose store answers just in time.
+type lateLine struct{ *slowLine }
+
+func (s lateLine) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+	time.Sleep(20 * time.Millisecond)
+	return s.slowLine.Exchange(ctx, id, m)
+}
+
+// TestBurstAtSlowStore checks that all calls of a burst wait for a store that answers just in time,
+// even if the burst is larger than this edge's share of the limit.
+func TestBurstAtSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := config.KeyLimits{RequestsPerMinute: 100, Concurrency: 60}
+		plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+		o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+		f := newFleet(&o, lateLine{&slowLine{line: plain, began: time.Now()}})
+		key := newAccount(&f.terms, "a")
+		var calls sync.WaitGroup
+		for i := range 40 {
+			calls.Go(func() {
+				if d := key.Take(limits, time.Now()); !d.OK {
+					t.Errorf("call %d: %+v", i, d)
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		calls.Wait()
+		if n := f.terms.metrics.alone.Get(); n != 0 {
+			t.Errorf("%d calls were decided without the store", n)
+		}
+	})
 }
