@@ -219,19 +219,6 @@ func (s *store) start(ctx context.Context) (err error) {
 	return err
 }
 
-// scriptCost returns the mean run time of a script in the store, in microseconds.
-func (s *store) scriptCost() (each float64, err error) {
-	text, err := s.say("INFO commandstats")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(text, "cmdstat_evalsha:")
-	_, rest, _ = strings.Cut(rest, "usec_per_call=")
-	rest, _, _ = strings.Cut(rest, ",")
-	_, err = fmt.Sscan(rest, &each)
-	return each, err
-}
-
 // say sends a command to the store and returns the answer: the whole text for INFO, or the first
 // line for any other command.
 func (s *store) say(command string) (string, error) {
