@@ -38,7 +38,7 @@ type Fleet struct {
 
 	signer  *sign.Signer
 	clock   storeTime
-	unheard bool        // whether the answer to the last heartbeat was lost
+	birth   string      // birth of the store's data, from the last heartbeat
 	ignored atomic.Bool // whether the last heartbeat returned members that this edge ignored
 
 	client  *atomic.Pointer[valkey.Client]
@@ -49,8 +49,8 @@ type Fleet struct {
 	late    atomic.Bool
 	prefix  string
 
-	// Number of times that the store has lost, or may have lost, this edge's entry.
-	forgotten atomic.Int64
+	forgotten atomic.Int64 // number of times that the store has lost its data
+	returned  atomic.Int64 // number of times that the store has answered again
 
 	taken atomic.Bool
 

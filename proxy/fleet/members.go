@@ -100,19 +100,17 @@ func (f *Fleet) beat(ctx context.Context) {
 		if !a.known {
 			f.remind()
 		}
-		// A lost answer might have reported that the store did not know this edge.
-		if !a.known || f.unheard {
+		if a.birth != f.birth {
+			f.birth = a.birth
 			f.forgotten.Add(1)
 		}
-		f.unheard = false
-	} else {
-		f.unheard = true
 	}
 	// If the first heartbeat fails, this is logged even though the state does not change.
 	up, told := f.terms.store.Available(), f.told.Swap(true)
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
 			f.terms.back.Store(int64(f.terms.now()))
+			f.returned.Add(1)
 		}
 		f.tell(up, err)
 		if up {

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,42 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
+// TestBirth checks that the store's birth stays the same until the store loses its data, also if
+// edges of older versions, whose script treats it as a member, run beside this one. It must not
+// count as a member.
+func TestBirth(t *testing.T) {
+	store := miniredis.RunT(t)
+	r := startRemote(t, store.Addr())
+	waitSaid(t, "the store is reached", func() bool { return beat(t, r) == nil })
+	births := func() (birth string) {
+		for edge := range 2 {
+			a, err := r.Heartbeat(t.Context(), fmt.Sprint(edge), "{}")
+			if err != nil || birth != "" && a.birth != birth {
+				t.Fatalf("%+v, %v; the birth was %q", a, err, birth)
+			}
+			birth = a.birth
+			for _, said := range a.said {
+				if strings.Contains(said, birth) {
+					t.Errorf("the birth is a member: %q", a.said)
+				}
+			}
+		}
+		return birth
+	}
+	before := births()
+	if field := store.HGet("ps:{members}", "birth"); !regexp.MustCompile(`^\d+ `+before+`$`).MatchString(field) || json.Valid([]byte(before)) {
+		t.Errorf("an older edge deletes this, or takes it for a member: %q", field)
+	}
+	if again := births(); again != before {
+		t.Errorf("another birth: %q, %q", before, again)
+	}
+	store.FlushAll()
+	store.SetTime(time.Now().Add(time.Second))
+	if after := births(); after == before {
+		t.Errorf("the birth is still %q", after)
+	}
+}
+
 // TestMembersAreBounded checks that forged entries in the store cannot make the status page huge,
 // and that this edge always counts as a member.
 func TestMembersAreBounded(t *testing.T) {
@@ -85,32 +123,33 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-type lossy struct {
+type births struct {
 	store
-	lost bool
+	birth string // of the next answer; empty if it is lost
 }
 
-func (l *lossy) Heartbeat(context.Context, string, string) (alive, error) {
-	if l.lost {
+func (b *births) Heartbeat(context.Context, string, string) (alive, error) {
+	if b.birth == "" {
 		return alive{}, context.DeadlineExceeded
 	}
-	return alive{known: true}, nil
+	return alive{known: true, birth: b.birth}, nil
 }
 
-// TestLostAnswer checks that usage rows are sent again if a heartbeat gets no answer. The store may
-// have lost all data before that heartbeat arrived, and later answers would not reveal the loss.
-func TestLostAnswer(t *testing.T) {
+// TestForgotten checks when all usage is sent to the store again: once after the store has lost its
+// data, even if the answer to the first heartbeat after the loss was lost, but not after each lost
+// answer.
+func TestForgotten(t *testing.T) {
 	f := newWorld(1, config.KeyLimits{}, config.LostDivide).edges[0]
-	s := &lossy{store: f.terms.store}
+	s := &births{store: f.terms.store}
 	f.terms.store, f.self, f.log = s, func() Member { return Member{} }, zap.NewNop()
 	for i, step := range []struct {
-		lost bool
-		want int64
-	}{{false, 0}, {true, 0}, {true, 0}, {false, 1}, {false, 1}} {
-		s.lost = step.lost
+		birth string
+		want  int64
+	}{{"a", 1}, {"", 1}, {"a", 1}, {"", 1}, {"", 1}, {"b", 2}, {"b", 2}} {
+		s.birth = step.birth
 		f.beat(t.Context())
 		if n := f.forgotten.Load(); n != step.want {
-			t.Errorf("heartbeat %d: the rows are sent again %d times, want %d", i, n, step.want)
+			t.Errorf("heartbeat %d: all is sent %d times, want %d", i, n, step.want)
 		}
 	}
 }

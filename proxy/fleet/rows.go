@@ -28,16 +28,21 @@ const rowsAtOnce = 500
 // Rows sends this edge's usage to the store, and reads the usage of all edges. Its methods may be
 // called by multiple goroutines.
 type Rows struct {
-	remote    *remote
-	usage     *observe.Usage
-	forgotten func() int64
-	wake      chan struct{}
+	remote *remote
+	usage  *observe.Usage
+	losses func() losses
+	wake   chan struct{}
 
-	mu   sync.Mutex
-	edge string
-	// reminded is the value of forgotten when all rows were last sent again.
-	reminded int64
+	mu       sync.Mutex
+	edge     string
+	reminded losses                               // when rows were last sent again
 	pending  map[rowsOf]map[string]observe.Amount // keyed by hash and field
+}
+
+// losses counts the events after which the store may lack rows that it has accepted.
+type losses struct {
+	forgotten int64 // the store has lost all its data
+	returned  int64 // the store was lost; a replica in its place may lack the last rows
 }
 
 type rowsOf struct {
@@ -46,12 +51,12 @@ type rowsOf struct {
 }
 
 // NewRows returns the Rows of a fleet. If the store loses its data, Rows sends all rows of usage
-// again.
+// again. If the store was only lost for a while, Rows sends those of the last two days again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
 	return &Rows{
-		remote: r, usage: usage, forgotten: f.forgotten.Load, wake: make(chan struct{}, 1),
-		pending: map[rowsOf]map[string]observe.Amount{},
+		remote: r, usage: usage, wake: make(chan struct{}, 1), pending: map[rowsOf]map[string]observe.Amount{},
+		losses: func() losses { return losses{f.forgotten.Load(), f.returned.Load()} },
 	}
 }
 
@@ -82,13 +87,24 @@ func (r *Rows) add(row *observe.UsageRow) {
 	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
 }
 
-func (r *Rows) remind() {
+// remind makes rows pending again that the store may have lost.
+func (r *Rows) remind(today int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := r.forgotten(); n != r.reminded && r.edge != "" {
-		r.reminded = n
-		r.usage.Rows(func(row observe.UsageRow) { r.add(&row) })
+	n := r.losses()
+	if n == r.reminded || r.edge == "" {
+		return
 	}
+	first := today - 1
+	if n.forgotten != r.reminded.forgotten {
+		first = 0
+	}
+	r.reminded = n
+	r.usage.Rows(func(row observe.UsageRow) {
+		if row.Day >= first {
+			r.add(&row)
+		}
+	})
 }
 
 func fieldOf(words ...string) string {
@@ -121,7 +137,7 @@ func (r *Rows) Run(ctx context.Context) {
 
 // send sends pending rows. Rows that the store does not accept stay pending.
 func (r *Rows) send(ctx context.Context) {
-	r.remind()
+	r.remind(observe.DayOf(time.Now()))
 	for {
 		of, rows := r.next()
 		if len(rows) == 0 || !r.remote.Available() {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())
 	waitSaid(t, "the store is reached", func() bool { return beat(t, remote) == nil })
-	rows := &Rows{remote: remote, forgotten: func() int64 { return 0 }, wake: make(chan struct{}, 1), pending: map[rowsOf]map[string]observe.Amount{}}
+	rows := &Rows{remote: remote, losses: func() losses { return losses{} }, wake: make(chan struct{}, 1), pending: map[rowsOf]map[string]observe.Amount{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -40,5 +41,41 @@ func TestRowsAtOnce(t *testing.T) {
 	}
 	if best > 700*time.Millisecond {
 		t.Errorf("a row is in the store after %s at best", best)
+	}
+}
+
+// TestRowsAgain checks which rows are sent again after the store has lost its data, and after it was
+// only lost for a while. Rows of earlier days have reached every replica by then.
+func TestRowsAgain(t *testing.T) {
+	const today = 20_000
+	var usage observe.Usage
+	var rows []observe.UsageRow
+	for _, day := range []int64{today - 40, today - 2, today - 1, today} {
+		row := observe.UsageRow{Key: "team", Model: "sim", Day: day}
+		row.Calls = 1
+		rows = append(rows, row)
+	}
+	usage.Restore(time.Unix(0, 0), rows)
+	var n losses
+	r := Rows{usage: &usage, losses: func() losses { return n }, edge: "one", pending: map[rowsOf]map[string]observe.Amount{}}
+	for i, c := range []struct {
+		losses
+		want []int64
+	}{
+		{losses{1, 0}, []int64{today - 40, today - 2, today - 1, today}},
+		{losses{1, 0}, nil},
+		{losses{1, 1}, []int64{today - 1, today}},
+		{losses{2, 2}, []int64{today - 40, today - 2, today - 1, today}},
+	} {
+		clear(r.pending)
+		n = c.losses
+		r.remind(today)
+		var days []int64
+		for of := range r.pending {
+			days = append(days, of.day)
+		}
+		if slices.Sort(days); !slices.Equal(days, c.want) {
+			t.Errorf("step %d: rows of the days %v are sent again, want %v", i, days, c.want)
+		}
 	}
 }

@@ -39,6 +39,7 @@ type alive struct {
 	said  []string
 	known bool
 	clock uint64 // store's clock in microseconds
+	birth string // differs after the store has lost its data
 }
 
 // StoreOptions configure the connection to the store.
@@ -242,11 +243,11 @@ func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error)
 
 func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
 	all, err := result.AsStrSlice()
-	if err == nil && len(all) < 2 {
+	if err == nil && len(all) < 3 {
 		err = errOther
 	}
 	if err == nil {
-		a.said, a.known = all[2:], all[0] == "known"
+		a.said, a.known, a.birth = all[3:], all[0] == "known", all[2]
 		a.clock, err = strconv.ParseUint(all[1], 10, 64)
 	}
 	return a, err
