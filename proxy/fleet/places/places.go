@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -18,7 +20,7 @@ import (
 
 const (
 	period    = 100 * time.Millisecond
-	patience  = 500 * time.Millisecond // timeout for all exchanges in one period
+	patience  = 500 * time.Millisecond // timeout for a route's exchange
 	entryMost = 64                     // maximum number of placements in an entry
 	keptMost  = 60_000                 // maximum number of entries of a route in the store
 	readMost  = 1000                   // maximum number of entries in one read
@@ -43,10 +45,16 @@ type Options struct {
 type Exchange struct {
 	o    Options
 	seal cipher.AEAD
-	last map[string]string
+	read map[string]position // by model
 
 	told, learned, unread *metrics.Counter
 	fresh                 []routing.Placement
+}
+
+// position is how far a route's stream has been read.
+type position struct {
+	into *routing.Places // the route's placements; a route that is configured again has new ones
+	last string          // id of the last entry
 }
 
 // New returns an Exchange. Run starts to exchange placements.
@@ -64,7 +72,7 @@ func New(o Options) *Exchange {
 		return o.Metrics.NewCounter(`penstock_fleet_placements_total{result="` + what + `"}`)
 	}
 	return &Exchange{
-		o: o, seal: seal, last: map[string]string{},
+		o: o, seal: seal, read: map[string]position{},
 		told: count("told"), learned: count("learned"), unread: count("unread"),
 	}
 }
@@ -84,16 +92,30 @@ func (e *Exchange) Run(ctx context.Context) {
 }
 
 func (e *Exchange) step(ctx context.Context) {
+	all := e.o.Routes()
+	for _, r := range all {
+		switch p := routing.PlacesOf(r); {
+		case p == nil:
+			delete(e.read, r.ID)
+		case e.o.Link.Available():
+			e.exchange(ctx, r.ID, p)
+		}
+	}
+	if len(e.read) > len(all) { // models were removed
+		maps.DeleteFunc(e.read, func(model string, _ position) bool {
+			return !slices.ContainsFunc(all, func(r *routing.Route) bool { return r.ID == model })
+		})
+	}
+}
+
+// exchange appends this edge's placements for a route, and reads new ones. The timeout is the
+// route's own: with hundreds of models, a common one would end although the store answers, and the
+// store would count as lost.
+func (e *Exchange) exchange(ctx context.Context, model string, p *routing.Places) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, r := range e.o.Routes() {
-		p := routing.PlacesOf(r)
-		if p == nil || !e.o.Link.Available() {
-			continue
-		}
-		if e.tell(ctx, r.ID, p) == nil {
-			e.learn(ctx, r.ID, p)
-		}
+	if e.tell(ctx, model, p) == nil {
+		e.learn(ctx, model, p)
 	}
 }
 
@@ -116,9 +138,9 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 
 // learn reads the entries added since the last read. The first read covers the entire stream.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
-	after, known := e.last[model]
-	if !known {
-		after = "0"
+	after := "0"
+	if at := e.read[model]; at.into == p {
+		after = at.last
 	}
 	for {
 		entries, last, err := e.o.Link.Read(ctx, stream(model), after, readMost)
@@ -126,7 +148,7 @@ func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 			return
 		}
 		after = last
-		e.last[model] = last
+		e.read[model] = position{p, last}
 		for _, entry := range entries {
 			told, ok := e.opened(model, entry)
 			if !ok {

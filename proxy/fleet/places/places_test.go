@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/goleak"
@@ -49,7 +52,9 @@ func (s *streams) Read(_ context.Context, key, after string, count int) ([][]byt
 	return all[from:to], strconv.Itoa(to), nil
 }
 
-func route(t require) *routing.Route {
+func route(t require) *routing.Route { return routes(t, 1)[0] }
+
+func routes(t require, n int) []*routing.Route {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -58,13 +63,17 @@ func route(t require) *routing.Route {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &config.File{Models: []config.Model{{ID: "model-words", Deployments: []config.Deployment{{Upstream: "e"}, {Upstream: "f"}}}}}
+	f := &config.File{}
+	for i := range n {
+		id := "model-words" + strings.Repeat("+", i)
+		f.Models = append(f.Models, config.Model{ID: id, Deployments: []config.Deployment{{Upstream: "e"}, {Upstream: "f"}}})
+	}
 	f.Fleet.Store.URL = "redis://store"
 	tab, err := routing.Build(f, plan, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tab.Routes()[0]
+	return tab.Routes()
 }
 
 type require interface{ Fatal(...any) }
@@ -105,6 +114,54 @@ func TestExchange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slowStreams is a store that takes a while to answer. It counts the answers that came too late.
+type slowStreams struct {
+	streams
+	late int
+}
+
+func (s *slowStreams) Read(ctx context.Context, key, after string, count int) ([][]byte, string, error) {
+	time.Sleep(10 * time.Millisecond)
+	if ctx.Err() != nil {
+		s.late++
+		return nil, after, ctx.Err()
+	}
+	return s.streams.Read(ctx, key, after, count)
+}
+
+// TestManyRoutes checks that the exchange of one route does not time out because there are many.
+// Three such failures would make the edge count the store as lost.
+func TestManyRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := routes(t, 100)
+		s := &slowStreams{streams: streams{kept: map[string][][]byte{}, fail: never}}
+		e := New(Options{Link: s, Routes: func() []*routing.Route { return all }, Metrics: metrics.NewSet()})
+		if e.step(t.Context()); s.late > 0 {
+			t.Errorf("%d of %d routes were not read in time", s.late, len(all))
+		}
+	})
+}
+
+// TestRouteAgain checks that a route that was removed and configured again reads the whole stream.
+func TestRouteAgain(t *testing.T) {
+	s := &streams{kept: map[string][][]byte{}, fail: never}
+	e, r := newExchange(t, s, "secret")
+	s.kept[stream("model-words")] = [][]byte{e.sealed("model-words", []routing.Placement{{Block: 1, Upstream: 2}})}
+	for i, c := range []struct {
+		r    *routing.Route
+		want uint64
+	}{{r, 1}, {r, 1}, {route(t), 2}} {
+		e.o.Routes = func() []*routing.Route { return []*routing.Route{c.r} }
+		if e.step(t.Context()); e.learned.Get() != c.want {
+			t.Errorf("step %d: %d placements are learned, want %d", i, e.learned.Get(), c.want)
+		}
+	}
+	e.o.Routes = func() []*routing.Route { return nil }
+	if e.step(t.Context()); len(e.read) > 0 {
+		t.Errorf("the placements of a removed model are kept: %v", e.read)
+	}
 }
 
 // TestForeignEntries checks that an edge with a different secret cannot read the entries, and
