@@ -85,8 +85,11 @@ type Board struct {
 	version string
 	pending []fact // facts that the board has not acknowledged
 	numbers uint64
-	applied map[string]string
-	ignored map[string]string // invalid modes that have already been logged
+	applied map[string]string // last valid modes
+	// appliedTo contains the upstreams that have these modes. An upstream that was removed and
+	// returns has none.
+	appliedTo map[string]*upstreams.Upstream
+	ignored   map[string]string // invalid modes that have already been logged
 
 	corrected time.Time // when this edge last corrected secretFact on the board
 }
@@ -97,7 +100,7 @@ func New(o Options) *Board {
 	_, _ = rand.Read(seed[:]) // Read never fails
 	b := &Board{
 		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), told: sameWork,
-		facts: map[string]string{}, applied: map[string]string{}, ignored: map[string]string{},
+		facts: map[string]string{}, applied: map[string]string{}, appliedTo: map[string]*upstreams.Upstream{}, ignored: map[string]string{},
 	}
 	b.exchange = func(ctx context.Context, m *message) (reply, error) {
 		list, err := o.Link.Run(ctx, script, "board", m.args())
@@ -288,7 +291,7 @@ func (b *Board) remember(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {
 			b.facts[name] = value
-			b.putLocked(name, value, 0)
+			b.putLocked(name, value, b.modeLife())
 		}
 	}
 }

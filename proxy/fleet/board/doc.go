@@ -35,7 +35,7 @@
 // There are two kinds of facts:
 //
 //   - The mode that an operator has set for an upstream. It applies until an operator sets another
-//     mode.
+//     mode, also if the upstream is removed from an edge and returns.
 //   - A request body that has killed an engine. It expires after a minute. Bodies are hashed with a
 //     random seed that is chosen when the board is created.
 //
@@ -43,7 +43,8 @@
 // applies each fact only once. If the store has lost all data, the edges send the modes again.
 //
 // If fleet.secrets is set, the edge where an operator sets a mode signs the mode. The signature is
-// valid for a week. After a day, any edge that has the mode signs it again (package sign).
+// valid for a week. After a day, any edge that has the upstream signs it again (package sign). The
+// board drops a mode whose signature has expired, so modes of removed upstreams do not accumulate.
 //
 // The store contains no client data. The names of facts are hashes of upstream ids and bodies.
 package board

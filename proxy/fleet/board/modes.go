@@ -33,8 +33,8 @@ const (
 
 // SetMode sends a mode that the caller has set at this edge to the other edges. It does not wait
 // for the store. While the store is unreachable, the mode stays pending.
-func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
-	name := modePrefix + Name(id)
+func (b *Board) SetMode(u *upstreams.Upstream, m upstreams.Mode, who string, now time.Time) {
+	name := modePrefix + Name(u.ID())
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
 	// The clocks of edges differ, but the time of a newer mode must be later.
@@ -42,9 +42,18 @@ func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.
 		s.When = max(s.When, last.When+1)
 	}
 	value := b.sign(name, s, now)
-	b.facts[name], b.applied[name] = value, value
+	b.facts[name], b.applied[name], b.appliedTo[name] = value, value, u
 	b.mu.Unlock()
-	b.put(name, value, 0)
+	b.put(name, value, b.modeLife())
+}
+
+// modeLife returns how long the store keeps a mode that no edge signs again, because none has the
+// upstream any more. Modes that are not signed are kept until they are replaced.
+func (b *Board) modeLife() time.Duration {
+	if b.o.Signer == nil {
+		return 0
+	}
+	return modeLife
 }
 
 func (b *Board) sign(name string, s ModeSetting, now time.Time) string {
@@ -91,15 +100,19 @@ func (b *Board) applyModes() {
 		mode upstreams.Mode
 	}
 	var changes []change
+	to := map[string]*upstreams.Upstream{}
 	b.mu.Lock()
 	waiting := map[string]bool{}
 	for _, f := range b.pending {
 		waiting[f.name] = true
 	}
 	for i := range b.here {
-		name := modePrefix + Name(b.here[i].ID)
+		name, up := modePrefix+Name(b.here[i].ID), b.here[i].Upstream
 		value := b.facts[name]
-		if value == "" || value == b.applied[name] || value == b.ignored[name] || waiting[name] {
+		if b.appliedTo[name] == up {
+			to[name] = up
+		}
+		if value == "" || value == b.applied[name] && to[name] != nil || value == b.ignored[name] || waiting[name] {
 			continue
 		}
 		s, err := parseMode(value)
@@ -108,22 +121,23 @@ func (b *Board) applyModes() {
 			continue
 		}
 		if !b.counts(name, value, &s, b.clock()) {
-			b.ignore(name, value, b.here[i].Upstream)
+			b.ignore(name, value, up)
 			continue
 		}
 		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
 		// restored it.
 		if b.isOlder(name, &s) {
 			b.facts[name] = b.applied[name]
-			b.putLocked(name, b.applied[name], 0)
+			b.putLocked(name, b.applied[name], b.modeLife())
 			continue
 		}
 		delete(b.ignored, name)
-		b.applied[name] = value
+		b.applied[name], to[name] = value, up
 		if mode, err := upstreams.ParseMode(s.Mode); err == nil {
-			changes = append(changes, change{b.here[i].Upstream, mode})
+			changes = append(changes, change{up, mode})
 		}
 	}
+	b.appliedTo = to
 	b.mu.Unlock()
 	for _, c := range changes {
 		c.up.SetMode(c.mode)
@@ -138,15 +152,23 @@ func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 }
 
 // careForModes signs modes that are unsigned or about to expire, and restores modes that were
-// replaced by invalid entries.
+// replaced by invalid entries. It forgets modes of upstreams that this edge does not have.
 func (b *Board) careForModes(now time.Time) {
 	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
 		return
 	}
 	b.cared = now
+	here := map[string]bool{}
+	for i := range b.here {
+		here[modePrefix+Name(b.here[i].ID)] = true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, value := range b.applied {
+		if !here[name] {
+			delete(b.applied, name)
+			continue
+		}
 		s, err := parseMode(value)
 		replaced := b.facts[name] != value
 		if err != nil || !replaced && s.Expires > now.Add(renewMode).Unix() {
@@ -155,7 +177,7 @@ func (b *Board) careForModes(now time.Time) {
 		value = b.sign(name, s, now)
 		b.facts[name], b.applied[name] = value, value
 		delete(b.ignored, name)
-		b.putLocked(name, value, 0)
+		b.putLocked(name, value, modeLife)
 	}
 }
 

@@ -15,7 +15,7 @@ func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
 		u := w.edges[e].ups[up]
 		u.SetMode(upstreams.ModeDrain)
-		w.edges[e].board.SetMode(u.ID(), upstreams.ModeDrain, "operator", w.now)
+		w.edges[e].board.SetMode(u, upstreams.ModeDrain, "operator", w.now)
 		w.round()
 		w.round()
 		return w.twin.facts[modePrefix+Name(u.ID())].value
@@ -40,7 +40,7 @@ func TestForgedModes(t *testing.T) {
 			t.Fatalf("%s: a drain does not reach the other edge", what)
 		}
 		w.edges[0].ups[1].SetMode(upstreams.ModeReady)
-		w.edges[0].board.SetMode(w.edges[0].ups[1].ID(), upstreams.ModeReady, "operator", w.now)
+		w.edges[0].board.SetMode(w.edges[0].ups[1], upstreams.ModeReady, "operator", w.now)
 		w.round()
 		w.round()
 		name := modePrefix + Name(w.edges[0].ups[1].ID())
@@ -70,7 +70,7 @@ func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)
 	u := w.edges[0].ups[0]
-	w.edges[0].board.SetMode(u.ID(), upstreams.ModeDrain, "operator", w.now)
+	w.edges[0].board.SetMode(u, upstreams.ModeDrain, "operator", w.now)
 	w.round()
 	w.round()
 	name := modePrefix + Name(u.ID())
@@ -93,5 +93,65 @@ func TestModesAreRenewed(t *testing.T) {
 	w.round()
 	if mode := w.edges[0].ups[0].Mode(); mode != upstreams.ModeReady {
 		t.Errorf("of two weeks ago: %v", mode)
+	}
+}
+
+// TestModeOfUpstreamThatReturns checks that an upstream that was removed from an edge, and that
+// returns without a mode, gets the mode that an operator has set. Discovery removes and returns
+// engines at any time.
+func TestModeOfUpstreamThatReturns(t *testing.T) {
+	w := newWorld(t, 2, 2)
+	for _, e := range w.edges { // both the edge that was asked and another one
+		w.round()
+		w.edges[0].board.SetMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
+		w.round()
+		w.round()
+		gone := e.ups[0]
+		e.ups = e.ups[1:]
+		w.round()
+		again := w.add(t, 1).ups[0]
+		w.edges = w.edges[:2]
+		if again == gone || again.ID() != gone.ID() {
+			t.Fatal("this is not a new upstream with the same id")
+		}
+		e.ups = append([]*upstreams.Upstream{again}, e.ups...)
+		w.round()
+		if mode := again.Mode(); mode != upstreams.ModeDrain {
+			t.Errorf("the mode is %v", mode)
+		}
+	}
+}
+
+// TestModesOfRemovedUpstreams checks that the store and the edges keep a mode as long as an edge
+// has the upstream, and only some days longer. Otherwise, modes of engines with changing addresses
+// would accumulate.
+func TestModesOfRemovedUpstreams(t *testing.T) {
+	w := newWorld(t, 2, 2)
+	b := w.edges[0].board
+	gone, stays := w.edges[0].ups[1].ID(), w.edges[0].ups[0].ID()
+	b.SetMode(w.edges[0].ups[1], upstreams.ModeDrain, "operator", w.now)
+	b.SetMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
+	w.round()
+	for _, e := range w.edges {
+		e.ups, e.calls, e.down = e.ups[:1], e.calls[:1], e.down[:1]
+	}
+	for range 10 {
+		w.pass(24 * time.Hour)
+		w.round()
+	}
+	w.round()
+	for i, e := range w.edges {
+		if _, there := e.board.facts[modePrefix+Name(gone)]; there {
+			t.Errorf("edge %d still has the mode of an upstream that is gone", i)
+		}
+		if _, there := e.board.Mode(gone); there {
+			t.Errorf("edge %d still shows the mode of an upstream that is gone", i)
+		}
+		if s, there := e.board.Mode(stays); !there || s.Expires < w.now.Unix() {
+			t.Errorf("edge %d has the mode %+v", i, s)
+		}
+	}
+	if n := len(w.twin.facts); n != 2 { // the mode, and when the first secret appeared
+		t.Errorf("the store has %d facts: %v", n, w.twin.facts)
 	}
 }

@@ -161,7 +161,7 @@ func TestBoard(t *testing.T) {
 			case 4:
 				m := rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeDrain, upstreams.ModeMaintenance}).Draw(t, "mode")
 				e.ups[u].SetMode(m)
-				e.board.SetMode(e.ups[u].ID(), m, "ann", w.now)
+				e.board.SetMode(e.ups[u], m, "ann", w.now)
 			case 5:
 				e.board.Lost(uint64(1+u), e.ups[u].ID(), time.Minute)
 			case 6:
@@ -240,7 +240,7 @@ func TestFacts(t *testing.T) {
 	one, two := w.edges[0], w.edges[1]
 	w.round()
 	one.ups[1].SetMode(upstreams.ModeDrain)
-	one.board.SetMode(one.ups[1].ID(), upstreams.ModeDrain, "ann", w.now)
+	one.board.SetMode(one.ups[1], upstreams.ModeDrain, "ann", w.now)
 	two.board.Lost(77, two.ups[0].ID(), time.Minute)
 	w.round()
 	w.round()
@@ -273,7 +273,7 @@ func TestFacts(t *testing.T) {
 		t.Errorf("lost = %v and %v after a minute, want none", one.lost, two.lost)
 	}
 	late.ups[1].SetMode(upstreams.ModeReady)
-	late.board.SetMode(late.ups[1].ID(), upstreams.ModeReady, "bob", w.now)
+	late.board.SetMode(late.ups[1], upstreams.ModeReady, "bob", w.now)
 	w.round()
 	w.round()
 	if one.ups[1].Mode() != upstreams.ModeReady {

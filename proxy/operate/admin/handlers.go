@@ -251,7 +251,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
 		u.SetMode(mode)
 		if s.opts.Board != nil {
-			s.opts.Board.SetMode(u.ID(), mode, cmp.Or(plaintext.Line(asked.Who), who.name), time.Now())
+			s.opts.Board.SetMode(u, mode, cmp.Or(plaintext.Line(asked.Who), who.name), time.Now())
 		}
 	}
 	if isJSON {
