@@ -28,7 +28,9 @@
 //     of the limit.
 //   - waits: the edges' histogram penstock_fleet_wait_seconds. While the store is away, waits of
 //     more than 10 ms are useless.
-//   - slots: the highest number of concurrent calls at the engines.
+//   - slots: the highest number of concurrent calls at the engines. As in the row of bursts, the
+//     store must have answered all calls in time: an edge that does without it may take its part
+//     although others have more than theirs.
 //   - messages: penstock_fleet_messages_total per call.
 //   - a script: the store's INFO commandstats, while the command itself sends the messages of four
 //     edges about one key back to back. During the rest of the run, most scripts run after a pause
