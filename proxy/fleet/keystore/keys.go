@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -301,6 +302,10 @@ func (k *Keys) merge(all map[string]string, restore func(id, expected, raw strin
 			restore(id, "", held.raw)
 		}
 	}
+	maps.DeleteFunc(k.lastRefused, func(id, _ string) bool {
+		_, there := all[id]
+		return !there
+	})
 	return changed
 }
 

@@ -194,6 +194,18 @@ func TestForged(t *testing.T) {
 	}
 }
 
+// TestForgedIDs checks that an edge remembers a forged entry only as long as it is in the store. An
+// attacker could otherwise fill the edge's memory with entries of ever new ids.
+func TestForgedIDs(t *testing.T) {
+	e := newEdge(t, nil, "")
+	for i := range 10 {
+		e.merge(map[string]string{fmt.Sprint(i): strings.Repeat("x", 1000), "same": "forged"}, nil)
+	}
+	if len(e.lastRefused) != 2 || e.refused[forged].Get() != 11 {
+		t.Errorf("%d entries are remembered, %d were counted", len(e.lastRefused), e.refused[forged].Get())
+	}
+}
+
 // TestCopy checks that an edge with a copy starts without the store, and checks the entries in the
 // copy in the same way.
 func TestCopy(t *testing.T) {
