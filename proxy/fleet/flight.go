@@ -171,7 +171,7 @@ func (a *account) land(m *message, r reply, err error) {
 	} else {
 		a.terms.metrics.sent.Inc()
 		now := a.terms.now()
-		a.terms.heard.Store(int64(now))
+		a.terms.hear(now, now-a.sent)
 		jumped := a.terms.storeClock.setForward(r.clock, a.sent, now, a.answered)
 		if jumped || a.lostAt(now, r.birth) {
 			for i := range a.usage.cells {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type terms struct {
 	seen          atomic.Int64
 	waiting       atomic.Int64 // number of calls that wait for the store
 	heard         atomic.Int64 // last answer about an account, or when calls began to wait
+	usual         atomic.Int64 // average time until an answer
 	back          atomic.Int64 // when the store answered again; 0 if it was never lost
 	lastHeartbeat atomic.Int64 // when a heartbeat was last answered
 	report        func(*account)
@@ -37,12 +39,28 @@ func enoughWait(misses, waiting int, overdue bool) bool {
 	return (misses > 0 || overdue) && misses+waiting >= failuresToOpen
 }
 
-// overduePart is the part of the timeout after which a request without an answer is overdue.
-const overduePart = 5
+// A request without an answer is overdue after a part of the timeout, and after several times as
+// long as the store usually takes.
+const (
+	overduePart  = 5
+	overdueTimes = 4
+)
+
+func overdue(silent, timeout, usual time.Duration) bool {
+	return silent > max(timeout/overduePart, overdueTimes*usual)
+}
 
 // overdue reports whether calls wait and the store has answered none of them for a while.
 func (t *terms) overdue(now time.Duration) bool {
-	return t.waiting.Load() > 0 && now-time.Duration(t.heard.Load()) > t.timeout/overduePart
+	silent := now - time.Duration(t.heard.Load())
+	return t.waiting.Load() > 0 && overdue(silent, t.timeout, time.Duration(t.usual.Load()))
+}
+
+// hear records an answer that the store took this long for.
+func (t *terms) hear(now, took time.Duration) {
+	t.heard.Store(int64(now))
+	usual := cmp.Or(t.usual.Load(), int64(took))
+	t.usual.Store(usual + (int64(took)-usual)/8) // an answer at the same time may be left out
 }
 
 func (t *terms) silence(now time.Duration) time.Duration {

@@ -108,6 +108,25 @@ func TestEnoughWait(t *testing.T) {
 	}
 }
 
+// TestOverdue checks when a request to the store is overdue.
+func TestOverdue(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		silent, timeout, usual time.Duration
+		want                   bool
+	}{
+		{2 * ms, 25 * ms, 0, false},
+		{6 * ms, 25 * ms, 300 * time.Microsecond, true},
+		{6 * ms, 25 * ms, 3 * ms, false}, // a store that is farther away
+		{13 * ms, 25 * ms, 3 * ms, true},
+		{24 * ms, 25 * ms, 8 * ms, false},
+	} {
+		if got := overdue(c.silent, c.timeout, c.usual); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // lateLine is a line whose store answers just in time.
 type lateLine struct{ *slowLine }
 
@@ -116,27 +135,34 @@ func (s lateLine) Exchange(ctx context.Context, id string, m *message) (reply, e
 	return s.slowLine.Exchange(ctx, id, m)
 }
 
-// TestBurstAtSlowStore checks that all calls of a burst wait for a store that answers just in time,
-// even if the burst is larger than this edge's share of the limit.
+// TestBurstAtSlowStore checks that all calls of a burst wait for a store that always answers just in
+// time, even if the burst is larger than this edge's share of the limit, and even if the key is
+// near its limit.
 func TestBurstAtSlowStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limits := config.KeyLimits{RequestsPerMinute: 100, Concurrency: 60}
-		plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
-		o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
-		f := newFleet(&o, lateLine{&slowLine{line: plain, began: time.Now()}})
-		key := newAccount(&f.terms, "a")
-		var calls sync.WaitGroup
-		for i := range 40 {
-			calls.Go(func() {
+	for _, before := range []int{0, 60} {
+		synctest.Test(t, func(t *testing.T) {
+			limits := config.KeyLimits{RequestsPerMinute: 100, Concurrency: 60}
+			plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+			o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+			f := newFleet(&o, lateLine{&slowLine{line: plain, began: time.Now()}})
+			key := newAccount(&f.terms, "a")
+			take := func() {
 				if d := key.Take(limits, time.Now()); !d.OK {
-					t.Errorf("call %d: %+v", i, d)
+					t.Errorf("after %d: %+v", before, d)
 				}
-			})
-			time.Sleep(time.Millisecond)
-		}
-		calls.Wait()
-		if n := f.terms.metrics.alone.Get(); n != 0 {
-			t.Errorf("%d calls were decided without the store", n)
-		}
-	})
+			}
+			for range before {
+				take()
+			}
+			var calls sync.WaitGroup
+			for range 40 {
+				calls.Go(take)
+				time.Sleep(time.Millisecond)
+			}
+			calls.Wait()
+			if n := f.terms.metrics.alone.Get(); n != 0 {
+				t.Errorf("after %d: %d calls were decided without the store", before, n)
+			}
+		})
+	}
 }
