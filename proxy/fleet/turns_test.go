@@ -46,7 +46,7 @@ func newHall(t fataler, edges, limit int) *hall {
 	return h
 }
 
-// arrive adds a call at an edge. Like picker.acquire, the call either acquires a slot or waits in
+// arrive adds a call at an edge. Like Call.acquire, the call either acquires a slot or waits in
 // the queue.
 func (h *hall) arrive(i int) {
 	q := h.queues[i]

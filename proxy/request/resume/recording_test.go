@@ -164,3 +164,26 @@ func TestTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestFinishFull checks that an answer that has reached its token limit can be ended without an
+// engine, and that any other answer is not full.
+func TestFinishFull(t *testing.T) {
+	var limited, unlimited chat.Request
+	const request = `{"model":"m","messages":[{"role":"user","content":"hi"}]`
+	if limited.Decode([]byte(request+`,"max_tokens":2}`)) != nil || unlimited.Decode([]byte(request+`}`)) != nil {
+		t.Fatal("the requests are wrong")
+	}
+	s := record(limit.NewMemory(1 << 20))
+	add(t, s, `"content":"The"`)
+	if s.Full(&limited.Tokens) {
+		t.Error("one token of two: the answer is full")
+	}
+	add(t, s, `"content":" mill"`)
+	if !s.Full(&limited.Tokens) || s.Full(&unlimited.Tokens) {
+		t.Error("two tokens: the answer must be full with a limit of 2, and not without a limit")
+	}
+	out, err := s.FinishFull(nil)
+	if err != nil || !strings.Contains(string(out), `"finish_reason":"length"`) || !strings.HasSuffix(string(out), "data: [DONE]\n\n") {
+		t.Errorf("FinishFull = %s, %v, want a finish_reason and the end of the stream", out, err)
+	}
+}

@@ -86,8 +86,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change changes the request so that the engine may accept it, like changer in package call. It
-// returns false if no change helps.
+// change changes the request so that the engine may accept it, like Call.changeFor in package call.
+// It returns false if no change helps.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false

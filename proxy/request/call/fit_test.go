@@ -1,0 +1,43 @@
+package call
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/apierr"
+	"penstock/translate/chat"
+)
+
+// TestCountedPrompt checks that a prompt's length is taken from a refusal only if the engine has
+// counted the prompt exactly.
+func TestCountedPrompt(t *testing.T) {
+	other := refusalOf(0, apierr.Overflow{})
+	other.API.Overflow = apierr.Overflow{Prompt: 3000, Max: 4096}
+	for _, c := range []struct {
+		name string
+		f    *failure.Failure
+		want int
+	}{
+		{"counted", refusalOf(0, apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}), 3000},
+		{"at least", refusalOf(0, apierr.Overflow{Prompt: 3000, Max: 4096, Least: true}), 0},
+		{"no numbers", refusalOf(0, apierr.Overflow{}), 0},
+		{"another error", other, 0},
+	} {
+		if got := countedPrompt(c.f); got != c.want {
+			t.Errorf("%s: countedPrompt = %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFitsContext checks that a fallback model needs room for the prompt and a short answer.
+func TestFitsContext(t *testing.T) {
+	m := &snapshot.Model{Config: &config.Model{ContextLength: 4096}}
+	for prompt, want := range map[int]bool{0: true, 4096 - chat.LeastAnswer: true, 4097 - chat.LeastAnswer: false} {
+		if got := fitsContext(m, prompt, time.Time{}); got != want {
+			t.Errorf("%d tokens in a context of 4096: fitsContext = %t, want %t", prompt, got, want)
+		}
+	}
+}
