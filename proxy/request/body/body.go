@@ -19,7 +19,7 @@ type Body struct {
 	client     *[]byte // nil if there is no body or it was released
 	chat       *[]byte // nil if the body was not translated
 	clientHeld int64   // bytes of memory held for client
-	came       int64
+	size       int64   // length of the body
 	waited     time.Duration
 }
 
@@ -66,7 +66,7 @@ func (b *Body) Read(from *Source) *apierr.Error {
 		return nil
 	}
 	e := b.fill(src, n, from)
-	b.came = int64(len(*b.client))
+	b.size = int64(len(*b.client))
 	if e != nil {
 		return e
 	}
@@ -77,7 +77,7 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	}
 	if c := codingOf(&from.Ctx.Request.Header); c != identity {
 		e = b.decode(c, from.Limit)
-		b.came = int64(len(*b.client))
+		b.size = int64(len(*b.client))
 	}
 	return e
 }
@@ -160,15 +160,15 @@ func (b *Body) grow(most int64) (room int, ok bool) {
 	return int(size), true
 }
 
-// Drips reports whether a JSON body arrives too slowly. after is the elapsed time, came the number
-// of bytes that have arrived, and held the number of reserved bytes. rate is Source.Rate.
-func Drips(after time.Duration, came, held, rate int64) bool {
+// Drips reports whether a JSON body arrives too slowly. after is the elapsed time, received the
+// number of bytes that have arrived, and held the number of reserved bytes. rate is Source.Rate.
+func Drips(after time.Duration, received, held, rate int64) bool {
 	late := after - slowGrace
-	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
+	return late > 0 && received < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
-// Came returns the length of the body in bytes, after decompression if the body was compressed.
-func (b *Body) Came() int64 { return b.came }
+// Size returns the length of the body in bytes, after decompression if the body was compressed.
+func (b *Body) Size() int64 { return b.size }
 
 // Waited returns how long the edge waited for bytes that did not arrive with the headers.
 func (b *Body) Waited() time.Duration { return b.waited }

@@ -27,9 +27,9 @@ func TestFillGrows(t *testing.T) {
 				t.Fatal("no room")
 			}
 			text := bytes.Repeat([]byte("text"), size/4+1)[:size]
-			src := &watched{Reader: bytes.NewReader(text), each: func(came int) {
-				if used := budget.Used(); used > max(int64(2*came), firstPart) || used > int64(size) || used < int64(came) {
-					t.Fatalf("%d bytes are held for %d of %d", used, came, size)
+			src := &watched{Reader: bytes.NewReader(text), each: func(read int) {
+				if used := budget.Used(); used > max(int64(2*read), firstPart) || used > int64(size) || used < int64(read) {
+					t.Fatalf("%d bytes are held for %d of %d", used, read, size)
 				}
 			}}
 			ctx := &fasthttp.RequestCtx{}
@@ -51,13 +51,13 @@ func TestFillGrows(t *testing.T) {
 // read so far.
 type watched struct {
 	io.Reader
-	came int
-	each func(came int)
+	read int
+	each func(read int)
 }
 
 func (w *watched) Read(p []byte) (int, error) {
-	w.each(w.came)
+	w.each(w.read)
 	n, err := w.Reader.Read(p[:min(len(p), 5000)])
-	w.came += n
+	w.read += n
 	return n, err
 }

@@ -41,16 +41,16 @@ type Form struct {
 	parts    *multipart.Reader
 	boundary string
 
-	value   []byte
-	made    []byte // part headers and text fields for the engine
-	taken   int    // number of bytes in made that have been read
-	inFile  bool
-	size    int64 // bytes of the file so far
-	closed  bool  // whether the final boundary for the engine has been written
-	ended   bool  // whether the client's final boundary has been read
-	spent   bool  // whether the engine has received bytes that are not stored
-	held    [][]byte
-	holding int // number of bytes in held
+	value       []byte
+	made        []byte // part headers and text fields for the engine
+	madeRead    int    // number of bytes in made that have been read
+	inFile      bool
+	size        int64 // bytes of the file so far
+	closed      bool  // whether the final boundary for the engine has been written
+	ended       bool  // whether the client's final boundary has been read
+	spent       bool  // whether the engine has received bytes that are not stored
+	stored      [][]byte
+	storedBytes int // number of bytes in stored
 }
 
 const (
@@ -78,7 +78,7 @@ func (f *Form) ReadHead(contentType []byte) error {
 	boundary, err := multipart.Boundary(contentType)
 	if err == nil {
 		f.parts = multipart.NewReader(f.source, boundary)
-		err = f.hold()
+		err = f.store()
 	}
 	if err != nil {
 		return formError(err)
@@ -93,8 +93,8 @@ func (f *Form) Ended() bool { return f.ended }
 // sent.
 func (f *Form) Spent() bool { return f.spent }
 
-// Came returns how many bytes of the client's body were read.
-func (f *Form) Came() int64 { return f.source.total }
+// BytesRead returns how many bytes of the client's body were read.
+func (f *Form) BytesRead() int64 { return f.source.total }
 
 func formError(err error) *apierr.Error {
 	var (
@@ -110,16 +110,16 @@ func formError(err error) *apierr.Error {
 	return Misframed(err)
 }
 
-func (f *Form) hold() error {
-	for f.fields.Model() == nil || f.holding < formWindow {
+func (f *Form) store() error {
+	for f.fields.Model() == nil || f.storedBytes < formWindow {
 		room, err := f.room()
 		if err != nil {
 			return err
 		}
 		n, err := f.write(room)
-		last := len(f.held) - 1
-		f.held[last] = f.held[last][:len(f.held[last])+n]
-		f.holding += n
+		last := len(f.stored) - 1
+		f.stored[last] = f.stored[last][:len(f.stored[last])+n]
+		f.storedBytes += n
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -132,13 +132,13 @@ func (f *Form) hold() error {
 
 // room returns a buffer for the next bytes to store. It reserves the memory first.
 func (f *Form) room() ([]byte, error) {
-	if n := len(f.held); n > 0 {
-		if b := f.held[n-1]; len(b) < cap(b) {
+	if n := len(f.stored); n > 0 {
+		if b := f.stored[n-1]; len(b) < cap(b) {
 			return b[len(b):cap(b)], nil
 		}
 	}
 	size := formWindow
-	if n := f.source.announced; n >= 0 && len(f.held) == 0 {
+	if n := f.source.announced; n >= 0 && len(f.stored) == 0 {
 		size = int(min(n+formHeads, formWindow))
 	}
 	if !f.memory.Reserve(int64(size)) {
@@ -146,26 +146,26 @@ func (f *Form) room() ([]byte, error) {
 	}
 	if size == formWindow {
 		b := windowPool.Get().(*[formWindow]byte)
-		f.held = append(f.held, b[:0])
+		f.stored = append(f.stored, b[:0])
 	} else {
-		f.held = append(f.held, make([]byte, 0, size))
+		f.stored = append(f.stored, make([]byte, 0, size))
 	}
-	return f.held[len(f.held)-1][:size], nil
+	return f.stored[len(f.stored)-1][:size], nil
 }
 
 // write writes at least one byte, or returns io.EOF at the end.
 func (f *Form) write(p []byte) (int, error) {
 	for {
 		switch {
-		case f.taken < len(f.made):
-			n := copy(p, f.made[f.taken:])
-			f.taken += n
+		case f.madeRead < len(f.made):
+			n := copy(p, f.made[f.madeRead:])
+			f.madeRead += n
 			return n, nil
 		case f.closed:
 			f.ended = true
 			return 0, io.EOF
 		case !f.inFile:
-			f.made, f.taken = f.made[:0], 0
+			f.made, f.madeRead = f.made[:0], 0
 			if err := f.next(); err != nil {
 				return 0, err
 			}
@@ -175,7 +175,7 @@ func (f *Form) write(p []byte) (int, error) {
 		f.size += int64(n)
 		if errors.Is(err, io.EOF) {
 			f.inFile = false
-			f.made, f.taken = append(f.made[:0], "\r\n"...), 0
+			f.made, f.madeRead = append(f.made[:0], "\r\n"...), 0
 			err = f.fields.FileEnd(f.size)
 		}
 		if n > 0 || err != nil {
@@ -283,21 +283,21 @@ func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + 
 // form is stored, ForEngine returns it in pieces. The length of the pieces is known, and they can
 // be sent again. Otherwise, ForEngine also returns a reader for the bytes after the pieces.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
-	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
+	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.stored...)
 	if f.ended {
 		return pieces, nil
 	}
-	return nil, &formReader{form: f, held: pieces}
+	return nil, &formReader{form: f, stored: pieces}
 }
 
 // Release releases the stored bytes.
 func (f *Form) Release() {
-	for _, b := range f.held {
+	for _, b := range f.stored {
 		if cap(b) == formWindow {
 			windowPool.Put((*[formWindow]byte)(b[:formWindow]))
 		}
 	}
-	f.held = nil
+	f.stored = nil
 	f.memory.Complete()
 	f.memory.release(f.memory.held)
 }
@@ -305,16 +305,16 @@ func (f *Form) Release() {
 // formReader reads the engine's form for one attempt: first the stored bytes, then bytes from the
 // client.
 type formReader struct {
-	form *Form
-	held [][]byte // stored bytes that have not been read yet
+	form   *Form
+	stored [][]byte // stored bytes that have not been read yet
 }
 
 // Read implements io.Reader. Its errors are *apierr.Error.
 func (r *formReader) Read(p []byte) (int, error) {
-	for len(r.held) > 0 {
-		n := copy(p, r.held[0])
-		if r.held[0] = r.held[0][n:]; len(r.held[0]) == 0 {
-			r.held = r.held[1:]
+	for len(r.stored) > 0 {
+		n := copy(p, r.stored[0])
+		if r.stored[0] = r.stored[0][n:]; len(r.stored[0]) == 0 {
+			r.stored = r.stored[1:]
 		}
 		if n > 0 {
 			return n, nil

@@ -27,7 +27,7 @@ type pacedReader struct {
 	// silence.
 	tight  bool
 	waited time.Duration
-	came   int64
+	read   int64
 }
 
 // rateWindow is how long a client may send more slowly than limits.upload_rate.
@@ -49,15 +49,15 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 	s.arm(begun)
 	n, err := s.src.Read(p)
 	s.total += int64(n)
-	s.came += int64(n)
+	s.read += int64(n)
 	if s.total > s.limit {
 		return 0, apierr.TooLarge(s.limit)
 	}
 	if s.waited += time.Since(begun); s.waited >= rateWindow {
-		if s.came < s.quota() {
+		if s.read < s.quota() {
 			return 0, slowClient(nil)
 		}
-		s.waited, s.came = 0, 0
+		s.waited, s.read = 0, 0
 	}
 	switch {
 	case err == nil:
@@ -79,7 +79,7 @@ func (s *pacedReader) quota() int64 { return s.rate * int64(rateWindow/time.Seco
 // the rate window and the window ends earlier, the deadline is the end of the window. The deadline
 // is rarely moved, because setting it costs more than a read.
 func (s *pacedReader) arm(now time.Time) {
-	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
+	tight := s.read < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {
 		return
 	}

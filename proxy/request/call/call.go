@@ -229,13 +229,13 @@ func (c *Call) account() {
 		c.record.Resumed = n
 		c.shared.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
 	}
-	c.record.BytesIn = c.body.Came()
+	c.record.BytesIn = c.body.Size()
 	c.meter.End(&c.record)
 	if u := &c.tokens.usage; u.Known || u.Estimated {
 		c.record.SetTokens(u.Prompt, u.Completion, u.Cached, u.Estimated)
 	}
 	if c.request != nil {
-		c.record.BytesIn += c.request.Came()
+		c.record.BytesIn += c.request.BytesRead()
 	}
 	c.shared.Calls.Finish(&c.record, now)
 	c.trace.span.End(&c.record, now)

@@ -100,7 +100,7 @@ func (c *Call) applyChange(changed change) {
 func (c *Call) requestTarget(up *upstreams.Upstream, target *routing.Target) endpoint.Target {
 	m := c.config.model
 	to := endpoint.Target{
-		Upstream: up, Model: m, Served: target.Served, Stream: c.request.AsksStream(up.Engine()), Formats: &c.shared.formats,
+		Upstream: up, Model: m, Served: target.Served, Stream: c.request.WantsStream(up.Engine()), Formats: &c.shared.formats,
 		Priority: endpoint.PriorityOf(up, m, c.tries.rank),
 		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.begun).And(c.tries.refused),
 	}

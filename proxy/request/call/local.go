@@ -26,7 +26,7 @@ func (c *Call) answerCount() *failure.Failure {
 	if !ok {
 		n = c.tokens.prompt
 	}
-	out, about := attempt.NewBuffer(), c.answerOf()
+	out, about := attempt.NewBuffer(), c.callInfo()
 	about.PromptTokens = n
 	c.answerWhole(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
 	return nil

@@ -186,7 +186,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 	q.Now = time.Now()
 	w := &slotWait{queued: queued, query: *q, done: done, deadline: q.Now.Add(m.Config.Queue.Wait.D())}
 	if c.relay == nil && c.record.Stream && !c.ep.Form {
-		if stream := c.request.Stream(c.answerOf()); stream.InBand() {
+		if stream := c.request.Stream(c.callInfo()); stream.InBand() {
 			w.stream = stream
 		}
 	}

@@ -40,8 +40,8 @@ func (c *Call) handOver() *failure.Failure {
 	return c.tryWhole()
 }
 
-func (c *Call) answerOf() endpoint.Answer {
-	return endpoint.Answer{
+func (c *Call) callInfo() endpoint.CallInfo {
+	return endpoint.CallInfo{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
 		PromptTokens: c.tokens.prompt, Streamed: c.attempt.RequestedStream(),
 	}
@@ -50,7 +50,7 @@ func (c *Call) answerOf() endpoint.Answer {
 // tryStream commits the stream when the first event has arrived or stream.commit_after has passed.
 func (c *Call) tryStream() *failure.Failure {
 	a := &c.attempt
-	stream := c.recorded(c.request.Stream(c.answerOf()))
+	stream := c.recorded(c.request.Stream(c.callInfo()))
 	var commit instant.Time
 	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
 		commit = a.Reply.Progress().SentAt().After(after)

@@ -76,7 +76,7 @@ func (c *Call) awaitWhole(until time.Time, codec *endpoint.Unary) (*[]byte, erro
 		return nil, err
 	}
 	if c.attempt.Reply.IsUnread() {
-		*codec = c.request.Unary(c.answerOf())
+		*codec = c.request.Unary(c.callInfo())
 	}
 	completion, err := c.attempt.ReadWhole(until, *codec, c.client.http11)
 	if err != nil {

@@ -54,7 +54,7 @@ func (r *chatRequest) Decode(in Input) (err error) {
 	return err
 }
 
-func describeChat(r *chatRequest, about *Answer) {
+func describeChat(r *chatRequest, about *CallInfo) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
 	if about.Streamed { // without streaming, the answer keeps the engine's id if it has one
@@ -67,7 +67,7 @@ func describeChat(r *chatRequest, about *Answer) {
 
 const chatIDPrefix = "chatcmpl-"
 
-func (r *chatRequest) Unary(about Answer) Unary {
+func (r *chatRequest) Unary(about CallInfo) Unary {
 	describeChat(r, &about)
 	r.callID, r.answer.writer, r.answer.plain = about.RequestID, r, true
 	return &r.answer
@@ -80,7 +80,7 @@ func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, err
 	return c.Append(dst, &r.answer.options), nil
 }
 
-func (r *chatRequest) Stream(about Answer) Stream {
+func (r *chatRequest) Stream(about CallInfo) Stream {
 	describeChat(r, &about)
 	if r.writer == nil {
 		r.writer = chatStreams.Get().(*answer.Stream)

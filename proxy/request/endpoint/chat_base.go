@@ -16,7 +16,7 @@ import (
 // chatBase is the common base of the codecs for chat and for the dialects translated to chat. It
 // checks the chat request and writes it for an engine.
 type chatBase struct {
-	held
+	bufferedBody
 	chat        *chat.Request // nil after Release
 	wantsStream bool
 	rules       chat.ModelRules // the model's rules, including the context length of its engines
@@ -36,11 +36,11 @@ var (
 
 func newChatRequest() *chat.Request { return chatRequests.Get().(*chat.Request) }
 
-func (b *chatBase) Model() []byte                           { return b.chat.Model }
-func (b *chatBase) Streams() bool                           { return b.wantsStream }
-func (b *chatBase) Chat() *chat.Request                     { return b.chat }
-func (b *chatBase) AnswersJSON() bool                       { return true }
-func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
+func (b *chatBase) Model() []byte                              { return b.chat.Model }
+func (b *chatBase) Streams() bool                              { return b.wantsStream }
+func (b *chatBase) Chat() *chat.Request                        { return b.chat }
+func (b *chatBase) AnswersJSON() bool                          { return true }
+func (b *chatBase) Reads(reply Reply, streamed bool) ReplyForm { return textReply(reply, streamed) }
 
 var textOnly = []string{"text"}
 
@@ -98,8 +98,8 @@ func (b *chatBase) Session() chat.Session {
 	return chat.SessionOf(b.chat)
 }
 
-// AsksStream implements Request. It also returns true for an engine that can cancel only streams.
-func (b *chatBase) AsksStream(p *engine.Profile) bool {
+// WantsStream implements Request. It also returns true for an engine that can cancel only streams.
+func (b *chatBase) WantsStream(p *engine.Profile) bool {
 	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
 }
 
@@ -173,7 +173,7 @@ type completionWriter interface {
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
-func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
+func (a *chatAnswer) begin(about *CallInfo, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
 	if r.ToolUse.Offered && len(a.tools) == 0 { // the names are the same for every attempt

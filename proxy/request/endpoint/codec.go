@@ -46,9 +46,9 @@ type Decoder interface {
 	// Ended reports whether the client's body was read completely. It may return false during an
 	// attempt, because a form is sent to the engine while it is read.
 	Ended() bool
-	// Came returns how many bytes of the client's body have been read by Decode and Fill. It
+	// BytesRead returns how many bytes of the client's body have been read by Decode and Fill. It
 	// returns 0 if the body was read before Decode.
-	Came() int64
+	BytesRead() int64
 }
 
 // Prompt describes a request for limits, routing and engines.
@@ -69,8 +69,8 @@ type Prompt interface {
 
 // Outgoing writes a request for engines.
 type Outgoing interface {
-	// AsksStream reports whether the request asks an engine with the profile p for a stream.
-	AsksStream(p *engine.Profile) bool
+	// WantsStream reports whether the request asks an engine with the profile p for a stream.
+	WantsStream(p *engine.Profile) bool
 	// Fill writes the request for an engine.
 	Fill(to Target) (Sending, error)
 	// Spent reports whether the request cannot be sent again because bytes that are not stored have
@@ -82,23 +82,23 @@ type Outgoing interface {
 
 // Replies handles engine responses.
 type Replies interface {
-	// Reads decides, based on the headers, how to read a response with status 200. asked is true if
-	// the request asked the engine for a stream.
-	Reads(reply Reply, asked bool) ReplyForm
+	// Reads decides, based on the headers, how to read a response with status 200. streamed is true
+	// if the request asked the engine for a stream.
+	Reads(reply Reply, streamed bool) ReplyForm
 	// AnswersJSON reports whether an answer that is not streamed is always JSON, so that white
 	// space may precede it.
 	AnswersJSON() bool
 	// Unary and Stream return a codec for the answer of one attempt.
-	Unary(about Answer) Unary
-	Stream(about Answer) Stream
+	Unary(about CallInfo) Unary
+	Stream(about CallInfo) Stream
 }
 
-// held implements methods of Request for requests whose body is read before Decode.
-type held struct{}
+// bufferedBody implements methods of Request for requests whose body is read before Decode.
+type bufferedBody struct{}
 
-func (held) Ended() bool { return true }
-func (held) Spent() bool { return false }
-func (held) Came() int64 { return 0 }
+func (bufferedBody) Ended() bool      { return true }
+func (bufferedBody) Spent() bool      { return false }
+func (bufferedBody) BytesRead() int64 { return 0 }
 
 // Input contains the arguments of Decode.
 type Input struct {
@@ -200,8 +200,8 @@ type Sending struct {
 // ErrNoPath is the error of Fill for an engine that does not serve the endpoint.
 var ErrNoPath = errors.New("the engine does not have the endpoint")
 
-// Answer describes the call to the codec for the answer.
-type Answer struct {
+// CallInfo describes the call to the codec for the answer.
+type CallInfo struct {
 	Model        *config.Model
 	RequestID    []byte
 	Created      time.Time

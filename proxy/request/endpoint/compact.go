@@ -33,7 +33,7 @@ var inputTokens = &Endpoint{
 	Traced:    tracedChat,
 	Dialect:   responsesDialect,
 	New:       func() Request { return newExtension(false) },
-	Local: &Local{Append: func(dst []byte, _ Request, about Answer) []byte {
+	Local: &Local{Append: func(dst []byte, _ Request, about CallInfo) []byte {
 		return responses.AppendInputTokens(dst, about.PromptTokens)
 	}},
 }

@@ -48,7 +48,7 @@ type Local struct {
 	Segments func(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte
 	Read     func(answer []byte) (tokens int, ok bool)
 	// Append appends the client's answer. about contains the count.
-	Append func(dst []byte, r Request, about Answer) []byte
+	Append func(dst []byte, r Request, about CallInfo) []byte
 }
 
 // All lists the generation endpoints that accept POST.
@@ -151,14 +151,14 @@ func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
 
 // textReply implements Reads for endpoints that answer with a document, or with events if the
 // client requested a stream.
-func textReply(reply Reply, asked bool) ReplyForm {
+func textReply(reply Reply, streamed bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
-	case isStream && asked:
+	case isStream && streamed:
 		return Events
-	case !isStream && !asked:
+	case !isStream && !streamed:
 		return Whole
-	case asked:
+	case streamed:
 		return Document
 	}
 	return WrongType

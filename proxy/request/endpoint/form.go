@@ -37,7 +37,7 @@ func (r *editRequest) Decode(in Input) error {
 	return r.formRequest.Decode(in)
 }
 
-func (r *editRequest) Unary(about Answer) Unary {
+func (r *editRequest) Unary(about CallInfo) Unary {
 	a := &editAnswer{form: &r.form}
 	a.begin(&about)
 	return a
@@ -114,7 +114,7 @@ func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
 func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
 func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }
 func (r *formRequest) Session() chat.Session                 { return chat.Session{} }
-func (r *formRequest) AsksStream(*engine.Profile) bool       { return r.fields.Stream() }
+func (r *formRequest) WantsStream(*engine.Profile) bool      { return r.fields.Stream() }
 
 func (r *formRequest) Fill(to Target) (Sending, error) {
 	p := to.Upstream.Engine()
@@ -127,12 +127,12 @@ func (r *formRequest) Fill(to Target) (Sending, error) {
 	return Sending{Path: path, ContentType: r.form.ContentType(), Accept: anyType, Body: pieces, Reader: rest}, nil
 }
 
-func (r *formRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
-func (r *formRequest) AnswersJSON() bool                       { return r.form.Ended() }
-func (r *formRequest) Stream(Answer) Stream                    { panic("BUG: the endpoint has no streams") }
-func (r *formRequest) Chat() *chat.Request                     { return nil }
-func (r *formRequest) Ended() bool                             { return r.form.Ended() }
-func (r *formRequest) Spent() bool                             { return r.form.Spent() }
-func (r *formRequest) Came() int64                             { return r.form.Came() }
-func (r *formRequest) Release()                                { r.form.Release() }
-func (r *formRequest) Recycle()                                {}
+func (r *formRequest) Reads(reply Reply, streamed bool) ReplyForm { return textReply(reply, streamed) }
+func (r *formRequest) AnswersJSON() bool                          { return r.form.Ended() }
+func (r *formRequest) Stream(CallInfo) Stream                     { panic("BUG: the endpoint has no streams") }
+func (r *formRequest) Chat() *chat.Request                        { return nil }
+func (r *formRequest) Ended() bool                                { return r.form.Ended() }
+func (r *formRequest) Spent() bool                                { return r.form.Spent() }
+func (r *formRequest) BytesRead() int64                           { return r.form.BytesRead() }
+func (r *formRequest) Release()                                   { r.form.Release() }
+func (r *formRequest) Recycle()                                   {}

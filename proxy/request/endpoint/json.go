@@ -53,14 +53,14 @@ func (r *rerankRequest) Fill(to Target) (Sending, error) {
 	return r.passingRequest.Fill(to)
 }
 
-func (r *rerankRequest) Unary(about Answer) Unary {
+func (r *rerankRequest) Unary(about CallInfo) Unary {
 	r.passingRequest.Unary(about)
 	return &rerankAnswer{&r.answer, &r.own.Rerank}
 }
 
 type rerankAnswer struct {
 	*forwarded
-	asked *forward.Rerank
+	request *forward.Rerank
 }
 
 // PassesOn implements Unary. A rerank answer cannot be relayed while it arrives, because its first
@@ -68,7 +68,7 @@ type rerankAnswer struct {
 func (a *rerankAnswer) PassesOn(Reply) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
-	body, err := a.asked.Normalize(body)
+	body, err := a.request.Normalize(body)
 	if err != nil {
 		return dst, err
 	}
@@ -86,7 +86,7 @@ func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Bod
 // jsonRequest is the common part of codecs that read little more than the model name from a JSON
 // request.
 type jsonRequest struct {
-	held
+	bufferedBody
 	request   *forward.Request
 	operation string // name of the operation in engine profiles
 	pool      upstreams.Pool
@@ -121,7 +121,7 @@ func (l jsonLimit) Context(rules *chat.ModelRules) int      { return rules.Conte
 func (l jsonLimit) Prompt(bytesPerToken float64, _ int) int { return l.LongestPrompt(bytesPerToken) }
 func (r *jsonRequest) Prefix() (tools, messages []byte)     { return nil, nil }
 func (r *jsonRequest) Session() chat.Session                { return chat.Session{} }
-func (r *jsonRequest) AsksStream(*engine.Profile) bool      { return r.request.Stream }
+func (r *jsonRequest) WantsStream(*engine.Profile) bool     { return r.request.Stream }
 
 func (r *jsonRequest) Fill(to Target) (Sending, error) {
 	path := to.Upstream.Engine().Path(r.operation)
@@ -132,19 +132,19 @@ func (r *jsonRequest) Fill(to Target) (Sending, error) {
 	return Sending{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
 }
 
-func (r *jsonRequest) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
-func (r *jsonRequest) AnswersJSON() bool                       { return true }
+func (r *jsonRequest) Reads(reply Reply, streamed bool) ReplyForm { return textReply(reply, streamed) }
+func (r *jsonRequest) AnswersJSON() bool                          { return true }
 
-func (r *jsonRequest) Unary(about Answer) Unary {
+func (r *jsonRequest) Unary(about CallInfo) Unary {
 	r.answer.begin(&about)
 	r.answer.vectors = r.request.Vectors
 	return &r.answer
 }
 
-func (r *jsonRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
-func (r *jsonRequest) Chat() *chat.Request  { return nil }
-func (r *jsonRequest) Release()             {}
-func (r *jsonRequest) Recycle()             {}
+func (r *jsonRequest) Stream(CallInfo) Stream { panic("BUG: the endpoint has no streams") }
+func (r *jsonRequest) Chat() *chat.Request    { return nil }
+func (r *jsonRequest) Release()               {}
+func (r *jsonRequest) Recycle()               {}
 
 // completions is POST /v1/completions, the predecessor of chat. A key that may use chat may also
 // use this endpoint.
@@ -181,7 +181,7 @@ func (r *completionRequest) Fill(to Target) (Sending, error) {
 	return r.jsonRequest.Fill(to)
 }
 
-func (r *completionRequest) Stream(about Answer) Stream {
+func (r *completionRequest) Stream(about CallInfo) Stream {
 	events := new(forwardedEvents)
 	events.Reset(about.Model.ID, r.own.Choices)
 	events.SetPrompts(r.own.Prompts)

@@ -50,7 +50,7 @@ func (w *messagesWriter) Decode(dst, client []byte, into *chat.Request, o dialec
 func (w *messagesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
 func (w *messagesWriter) Dropped() []string      { return w.RequestInfo.Dropped() }
 
-func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
+func (w *messagesWriter) Describe(about *CallInfo, o *answer.Options) {
 	o.ID = answerID("msg_", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
@@ -78,7 +78,7 @@ var countTokens = &Endpoint{
 		Operation: engine.OpCountTokens,
 		Segments:  messages.CountSegments,
 		Read:      messages.ReadCount,
-		Append: func(dst []byte, _ Request, about Answer) []byte {
+		Append: func(dst []byte, _ Request, about CallInfo) []byte {
 			return messages.AppendCount(dst, about.PromptTokens)
 		},
 	},

@@ -72,7 +72,7 @@ type forwarded struct {
 	usage      translate.Usage
 }
 
-func (f *forwarded) begin(about *Answer) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
+func (f *forwarded) begin(about *CallInfo) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
 
 func (f *forwarded) counted(u translate.Usage) translate.Usage {
 	if !u.Known && f.estimate != noEstimate {

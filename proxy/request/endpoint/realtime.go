@@ -72,5 +72,5 @@ func (r *Session) Spent() bool { return r.spent.Load() }
 // Received adds n to the number of bytes in the client's messages.
 func (r *Session) Received(n int64) { r.received.Add(n) }
 
-// Came implements Request.
-func (r *Session) Came() int64 { return r.received.Load() }
+// BytesRead implements Request.
+func (r *Session) BytesRead() int64 { return r.received.Load() }

@@ -44,7 +44,7 @@ func newResponsesRequest() Request {
 const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 
-func appendNoOutput(dst []byte, r Request, about Answer) []byte {
+func appendNoOutput(dst []byte, r Request, about CallInfo) []byte {
 	s := r.Stream(about)
 	out, err := s.Append(dst, sse.Event{Data: []byte(noOutput)})
 	if err == nil {
@@ -74,7 +74,7 @@ func (w *responsesWriter) Decode(dst, client []byte, into *chat.Request, o diale
 func (w *responsesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
 func (w *responsesWriter) Dropped() []string      { return w.RequestInfo.Dropped() }
 
-func (w *responsesWriter) Describe(about *Answer, o *answer.Options) {
+func (w *responsesWriter) Describe(about *CallInfo, o *answer.Options) {
 	id := answerID("", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,

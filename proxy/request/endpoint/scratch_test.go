@@ -25,7 +25,7 @@ var shout = &Endpoint{
 
 type shoutRequest struct{ passingRequest }
 
-func (r *shoutRequest) Unary(about Answer) Unary {
+func (r *shoutRequest) Unary(about CallInfo) Unary {
 	a := new(shoutAnswer)
 	a.begin(&about)
 	return a

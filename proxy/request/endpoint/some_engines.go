@@ -87,7 +87,7 @@ func notWhereStrict() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }
 
-func (r *someEnginesRequest) Unary(about Answer) Unary {
+func (r *someEnginesRequest) Unary(about CallInfo) Unary {
 	if r.countsTokens {
 		about.PromptTokens = noEstimate
 	}

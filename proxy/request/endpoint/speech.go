@@ -50,9 +50,9 @@ func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error)
 	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// AsksStream implements Request. It returns false if the client did not request events, because
+// WantsStream implements Request. It returns false if the client did not request events, because
 // plain audio is not a stream of events.
-func (r *speechRequest) AsksStream(p *engine.Profile) bool {
+func (r *speechRequest) WantsStream(p *engine.Profile) bool {
 	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
 }
 
@@ -62,15 +62,15 @@ func (r *speechRequest) Fill(to Target) (Sending, error) {
 }
 
 // Reads implements Request. An engine may answer with plain audio even if events were requested.
-func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
+func (r *speechRequest) Reads(reply Reply, streamed bool) ReplyForm {
 	switch isAudio := audioType(reply.Header("Content-Type")); {
-	case asked && isEventStream(reply):
+	case streamed && isEventStream(reply):
 		return Events
 	case isAudio && r.own.Events():
 		return BytesOfStream
 	case isAudio:
 		return Bytes
-	case asked:
+	case streamed:
 		return Complaint
 	}
 	return WrongType
@@ -78,12 +78,12 @@ func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
 
 func (r *speechRequest) AnswersJSON() bool { return false }
 
-func (r *speechRequest) Unary(about Answer) Unary {
+func (r *speechRequest) Unary(about CallInfo) Unary {
 	r.jsonRequest.Unary(about)
 	return &speechAnswer{forwarded: &r.answer, mediaType: r.own.ContentType()}
 }
 
-func (r *speechRequest) Stream(about Answer) Stream {
+func (r *speechRequest) Stream(about CallInfo) Stream {
 	if !r.own.Events() {
 		return audioStream{mediaType: r.own.ContentType()}
 	}

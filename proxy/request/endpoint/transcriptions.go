@@ -58,8 +58,8 @@ func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked,
 
 // Reads implements Request. An engine may answer with a complete transcript even if a stream was
 // requested.
-func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
-	form := textReply(reply, asked)
+func (r *transcriptionRequest) Reads(reply Reply, streamed bool) ReplyForm {
+	form := textReply(reply, streamed)
 	if form == Document {
 		return WholeOfStream
 	}
@@ -68,7 +68,7 @@ func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 
 func (r *transcriptionRequest) AnswersJSON() bool { return r.form.Ended() && r.own.JSON() }
 
-func (r *transcriptionRequest) Unary(about Answer) Unary {
+func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 	about.PromptTokens = noEstimate
 	a := &transcript{request: r}
 	a.begin(&about)
@@ -118,7 +118,7 @@ func (a *transcript) PassesOn(reply Reply) bool {
 
 func (a *transcript) PassOn(Reply) *PassOn { return a.passOn(a.request.own.JSON()) }
 
-func (r *transcriptionRequest) Stream(about Answer) Stream {
+func (r *transcriptionRequest) Stream(about CallInfo) Stream {
 	s := &transcriptStream{request: r}
 	s.Reset(about.Model.ID, 0)
 	if r.own.PlainText() {

@@ -38,7 +38,7 @@ type translatedDialect interface {
 	Locate(err error) error
 	// Describe prepares the codec for the answer of one attempt. o receives the options for
 	// assembling an engine's stream.
-	Describe(about *Answer, o *answer.Options)
+	Describe(about *CallInfo, o *answer.Options)
 	// Recycle returns the codec to the dialect's pool.
 	Recycle(r *translatedRequest)
 }
@@ -102,7 +102,7 @@ func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, er
 	return out, err
 }
 
-func (r *translatedRequest) Unary(about Answer) Unary {
+func (r *translatedRequest) Unary(about CallInfo) Unary {
 	r.answer.begin(&about, r.chat)
 	about.Seal = r.box.For(about.Model.ID)
 	r.dialect.Describe(&about, &r.answer.options)
@@ -110,7 +110,7 @@ func (r *translatedRequest) Unary(about Answer) Unary {
 	return &r.answer
 }
 
-func (r *translatedRequest) Stream(about Answer) Stream {
+func (r *translatedRequest) Stream(about CallInfo) Stream {
 	r.answer.begin(&about, r.chat)
 	about.Seal = r.box.For(about.Model.ID)
 	r.dialect.Describe(&about, &r.answer.options)

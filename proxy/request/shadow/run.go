@@ -108,7 +108,7 @@ func (p *shadow) change(why *failure.Failure) bool {
 func (p *shadow) target() endpoint.Target {
 	up, served := p.slot.lease.Upstream(), p.slot.target.Served
 	return endpoint.Target{
-		Upstream: up, Model: p.model, Served: served, Stream: p.request.AsksStream(up.Engine()),
+		Upstream: up, Model: p.model, Served: served, Stream: p.request.WantsStream(up.Engine()),
 		Salt: p.slot.salt, Formats: p.of.o.Formats,
 		Priority: endpoint.PriorityOf(up, p.model, max(1, len(p.snapshot.Floors))),
 		Refused:  p.of.o.Changes.Known(up.ID(), served, p.record.Start).And(p.without),
@@ -135,7 +135,7 @@ func (p *shadow) ask(again bool) error {
 	if err := p.attempt.Send(sending, to.Stream, false); err != nil {
 		return err
 	}
-	about := endpoint.Answer{
+	about := endpoint.CallInfo{
 		Model: p.model.Config, RequestID: p.id, Created: p.record.Start, PromptTokens: p.tokens, Streamed: to.Stream,
 	}
 	if p.record.Stream = p.request.Streams(); p.record.Stream {
