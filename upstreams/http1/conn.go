@@ -37,7 +37,7 @@ type conn struct {
 	watch    *HostWatch    // HostWatch that tracks the connection until it is closed
 	addr     string        // the host's address in watch
 	vanished atomic.Bool   // watch closed the connection because its host has vanished
-	hangID   atomic.Uint64 // key in engineHangUps; 0 if not watched there
+	hangUp   socket.HangUp // in engineHangUps
 }
 
 // newConn wraps a connected socket. sock may also be a connection without a descriptor, such as
@@ -116,7 +116,7 @@ func (c *catchUp) allowed(now time.Time) bool {
 // sends no TLS close_notify, because sending one could block if the engine has stopped reading.
 func (c *conn) close() {
 	_ = c.sock.Close()
-	engineHangUps.forget(c)
+	engineHangUps.Remove(&c.hangUp)
 	if c.watch != nil {
 		c.watch.closed(c)
 	}

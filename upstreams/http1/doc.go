@@ -90,7 +90,7 @@
 // consequences:
 //
 //   - The poller may report bytes and the end of the stream in one event. A separate epoll set
-//     (hangUps) therefore detects that engines hang up, and wakes the exchange once more. It
+//     (socket.HangUps) therefore detects that engines hang up, and wakes the exchange once more. It
 //     reports each connection once, because a connection may stay open in the idle pool.
 //   - Closing the socket blocks until a running step has returned. Abort therefore shuts the socket
 //     down, which the engine sees immediately, and the owner of the exchange closes the socket. A

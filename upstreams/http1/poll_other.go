@@ -19,3 +19,9 @@ func (p *poll) peek(syscall.RawConn) peeked { return peekedQuiet }
 
 // unacked is not supported on this system.
 func (p *poll) unacked(uintptr, int) bool { return false }
+
+// wake and interrupt are never called on this system, because exchanges do not stay in the poller.
+
+func (*conn) wake() {}
+
+func (c *conn) interrupt() { c.close() }

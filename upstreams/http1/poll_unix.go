@@ -165,3 +165,19 @@ func (p *poll) tryFetch(fd uintptr) bool {
 	p.fetched, p.count, p.err = nil, 0, err
 	return true
 }
+
+// wake ends a stay after the engine has hung up. Bytes that have arrived can still be read, and the
+// poller reports the connection once more. A stay that begins later misses this report. It ends
+// because of hungUp.
+func (c *conn) wake() {
+	c.poll.hungUp.Store(true)
+	c.shutdown(syscall.SHUT_RD)
+}
+
+// interrupt ends a stay. It may be called from any goroutine. Closing the socket instead would
+// block until a running step has returned.
+func (c *conn) interrupt() { c.shutdown(syscall.SHUT_RDWR) }
+
+func (c *conn) shutdown(how int) {
+	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), how) }) // fails only on a closed socket
+}

@@ -239,7 +239,7 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 // stay implements Exchange.Stay.
 func (r *reply) stay(c *conn, g Guard, until time.Time, step func() bool) bool {
 	if r.body.kind != bodyChunked || r.body.done || r.body.later != nil || r.ended != nil ||
-		!r.in.empty() || !c.fetches() || !engineHangUps.watch(c, g) {
+		!r.in.empty() || !c.fetches() || !c.watchHangUps(g) {
 		return r.wait(c, until)
 	}
 	r.release()

@@ -24,11 +24,10 @@ type Conn struct {
 	sock
 	ln *Listener
 	// address of the client for MaxPerAddress; see networkOf and comesFrom
-	address    netip.Addr
-	generation uint32
-	fd         int
-	stream     socket.Stream
-	framing    framingChecker // used by plain connections; a tlsConn has a separate checker
+	address netip.Addr
+	hangUp  hangUp
+	stream  socket.Stream
+	framing framingChecker // used by plain connections; a tlsConn has a separate checker
 
 	listed bool         // whether the peer is a proxy listed in SetProxies
 	header *proxyHeader // nil if the header has been read or is not expected

@@ -15,6 +15,9 @@ type disconnectWatch struct {
 	done chan struct{}
 }
 
+// hangUp is empty, because connections are not registered.
+type hangUp struct{}
+
 const pollEvery = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {

@@ -40,17 +40,13 @@
 // # Design
 //
 // Disconnect watch. fasthttp does not report a client that disconnects while a handler runs. Every
-// accepted connection is therefore registered in a separate epoll set, edge-triggered and only for
-// EPOLLRDHUP. Received data, such as pipelined requests, causes no event. A FIN or a reset causes
+// accepted connection is therefore registered in a separate epoll set (socket.HangUps). Received data, such as pipelined requests, causes no event. A FIN or a reset causes
 // an event in every phase, with or without TLS. Watch and Unwatch need no system call: they set the
 // waiter under the connection's mutex. The alternative, adding and removing the descriptor for each
 // request, takes 7 µs.
 //
 // The callback runs while it holds the mutex that Unwatch locks. Once Unwatch has returned, the
 // callback is not running and will not run, so the call can be recycled.
-//
-// Closing a descriptor removes it from the epoll set. A new connection may get the same descriptor
-// while an event for the old connection is pending, so each registration has a generation number.
 //
 // As in net/http and nginx, a client that half-closes its connection counts as disconnected. On
 // systems without epoll, the connections that have a call are polled with MSG_PEEK every 100 ms.

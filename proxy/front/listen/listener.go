@@ -58,10 +58,9 @@ type Listener struct {
 	watch      *disconnectWatch
 	lingering  semaphore
 
-	mu         sync.Mutex
-	conns      map[*Conn]struct{}
-	ofAddress  map[netip.Addr]int
-	generation uint32
+	mu        sync.Mutex
+	conns     map[*Conn]struct{}
+	ofAddress map[netip.Addr]int
 
 	room    room
 	proxied proxied
@@ -135,12 +134,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 func (l *Listener) register(s sock, address netip.Addr) *Conn {
-	c := &Conn{sock: s, ln: l, fd: -1, address: address}
+	c := &Conn{sock: s, ln: l, address: address}
 	c.idle.idle()
 	l.open.Add(1)
 	l.mu.Lock()
-	l.generation++
-	c.generation = l.generation
 	l.conns[c] = struct{}{}
 	l.ofAddress[address]++
 	l.mu.Unlock()

@@ -14,6 +14,8 @@ import (
 // disconnected client only when a write fails.
 type disconnectWatch struct{}
 
+type hangUp struct{}
+
 func newDisconnectWatch(*Listener) (*disconnectWatch, error) { return &disconnectWatch{}, nil }
 
 func (*disconnectWatch) add(*Conn) error { return nil }

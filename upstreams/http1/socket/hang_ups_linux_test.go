@@ -1,0 +1,147 @@
+package socket
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func start(run func()) { go run() }
+
+// watched is a connection in a HangUps.
+type watched struct {
+	HangUp
+	near, far *net.TCPConn
+	raw       syscall.RawConn
+	gone      chan struct{}
+	calls     atomic.Int32
+}
+
+func watch(t *testing.T, h *HangUps) *watched {
+	t.Helper()
+	near, _, far := pair(t)
+	w := &watched{near: near, far: far, gone: make(chan struct{}, 8)}
+	var err error
+	if w.raw, err = near.SyscallConn(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Add(&w.HangUp, w.raw, start, w.left); err != nil || !w.Watched() {
+		t.Fatalf("Add = %v", err)
+	}
+	return w
+}
+
+func (w *watched) left() {
+	w.calls.Add(1)
+	w.gone <- struct{}{}
+}
+
+// end closes the connection as its owner does.
+func (w *watched) end(h *HangUps) {
+	w.near.Close()
+	h.Remove(&w.HangUp)
+}
+
+// TestHangUps checks that every way to hang up is reported once, that bytes are not, and that the
+// other connections are not affected.
+func TestHangUps(t *testing.T) {
+	for name, hangUp := range map[string]func(far *net.TCPConn){
+		"closed":      func(far *net.TCPConn) { far.Close() },
+		"half closed": func(far *net.TCPConn) { _ = far.CloseWrite() },
+		"reset":       func(far *net.TCPConn) { _ = far.SetLinger(0); far.Close() },
+		"after bytes": func(far *net.TCPConn) { _, _ = far.Write([]byte("bytes")); far.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			var h HangUps
+			other, w := watch(t, &h), watch(t, &h)
+			_, _ = other.far.Write([]byte("bytes"))
+			hangUp(w.far)
+			<-w.gone
+			last := watch(t, &h) // an event that is reported after all others
+			last.far.Close()
+			<-last.gone
+			if w.calls.Load() != 1 || other.calls.Load() != 0 {
+				t.Errorf("reported %d times, and the other connection %d times", w.calls.Load(), other.calls.Load())
+			}
+			for _, w := range []*watched{other, w, last} {
+				w.end(&h)
+			}
+			if h.epoll != nil || len(h.gone) > 0 {
+				t.Error("the set remains without connections")
+			}
+			again := watch(t, &h)
+			again.far.Close()
+			<-again.gone
+			again.end(&h)
+		})
+	}
+}
+
+// TestHangUpsBefore checks a peer that hangs up before the connection is watched, and a connection
+// that is closed before.
+func TestHangUpsBefore(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	var h HangUps
+	w := watch(t, &h)
+	near, _, far := pair(t)
+	far.Close()
+	late := &watched{near: near, gone: make(chan struct{}, 1)}
+	raw, err := near.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Add(&late.HangUp, raw, start, late.left); err != nil {
+		t.Fatal(err)
+	}
+	<-late.gone
+	late.end(&h)
+	if err := h.Add(&late.HangUp, raw, start, late.left); err == nil || late.Watched() || len(h.gone) != 1 {
+		t.Errorf("a closed connection: %v, watched %v, %d connections", err, late.Watched(), len(h.gone))
+	}
+	w.end(&h)
+}
+
+// TestHangUpsStale checks an event that was fetched before its connection was removed. The event
+// must not reach another connection, whose descriptor may be the same.
+func TestHangUpsStale(t *testing.T) {
+	var h HangUps
+	first := watch(t, &h)
+	id := first.id.Load()
+	stale := syscall.EpollEvent{Events: syscall.EPOLLRDHUP, Fd: int32(id), Pad: int32(id >> 32)}
+	first.end(&h)
+	h.report(stale)
+	next := watch(t, &h)
+	defer next.end(&h)
+	h.report(stale)
+	if first.calls.Load()+next.calls.Load() != 0 {
+		t.Error("a stale event was reported")
+	}
+	stale.Fd++
+	if h.report(stale); next.calls.Load() != 1 {
+		t.Error("the connection's own event was not reported")
+	}
+}
+
+// TestHangUpsOpen checks that a set that was opened remains without connections, until Close.
+func TestHangUpsOpen(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	var h HangUps
+	starts := 0
+	if err := h.Open(func(run func()) { starts++; go run() }); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w := watch(t, &h)
+		w.far.Close()
+		<-w.gone
+		w.end(&h)
+	}
+	if h.epoll == nil || starts != 1 {
+		t.Errorf("started %d times, open %v", starts, h.epoll != nil)
+	}
+	h.Close()
+}
