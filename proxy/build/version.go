@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // version is set by the linker; see the package's documentation.
@@ -25,12 +26,16 @@ func Version() string {
 	if version != "" {
 		return version
 	}
-	recorded := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		recorded = info.Main.Version
-	}
-	return named(recorded, Revision())
+	return recorded()
 }
+
+var recorded = sync.OnceValue(func() string {
+	by := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		by = info.Main.Version
+	}
+	return named(by, Revision())
+})
 
 // named returns the recorded version of a tag, or the version of a development build. Without a tag
 // the toolchain records v0.0.0 with a time and the commit.

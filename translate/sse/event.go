@@ -21,6 +21,24 @@ func (e Event) Blank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
+// whole makes e the event in b, if b is exactly one event that data accepts.
+func (e *Event) whole(b []byte, limit int) bool {
+	n := len(b) - 2
+	return n >= 0 && b[n+1] == '\n' && bytes.IndexByte(b, '\n') == n && e.data(b[:len(b):len(b)], limit)
+}
+
+// data makes e the event in b, which is a line and a blank line. It returns false if the line is not
+// a data line as written by AppendEvent.
+func (e *Event) data(b []byte, limit int) bool {
+	const field = "data: "
+	n := len(b) - 2
+	if n < len(field) || n >= limit || string(b[:len(field)]) != field || bytes.IndexByte(b[:n], '\r') >= 0 {
+		return false
+	}
+	e.Name, e.Data, e.Raw = nil, b[len(field):n:n], b
+	return true
+}
+
 // fields contains the fields of the current event. Offsets count from the start of the event.
 type fields struct {
 	nameStart, nameEnd int

@@ -1,7 +1,6 @@
 package sse
 
 import (
-	"bytes"
 	"errors"
 	"io"
 )
@@ -79,8 +78,8 @@ func (r *Reader) Rest() error {
 func (r *Reader) Next() (Event, error) {
 	if r.rested && r.in.source != nil {
 		if lent := r.in.source.Lend(); len(lent) > 0 {
-			if ev, whole := wholeEvent(lent, r.max); whole {
-				return ev, nil
+			if r.ev.whole(lent, r.max) {
+				return r.ev, nil
 			}
 			r.rested = false
 			r.in.use(lent)
@@ -184,29 +183,10 @@ func (r *Reader) takeData() bool {
 	if !found || end > in.end || in.buf[lf+1] != '\n' {
 		return false
 	}
-	if r.ev, r.have = dataEvent(in.buf[in.start:end:end], r.max); !r.have {
-		return false
+	if r.have = r.ev.data(in.buf[in.start:end:end], r.max); r.have {
+		in.start, in.line, in.scan = end, end, end
 	}
-	in.start, in.line, in.scan = end, end, end
-	return true
-}
-
-// wholeEvent returns the event in b if b is exactly one event that takeData accepts.
-func wholeEvent(b []byte, limit int) (ev Event, ok bool) {
-	if n := len(b) - 2; n < 0 || b[n+1] != '\n' || bytes.IndexByte(b, '\n') != n {
-		return Event{}, false
-	}
-	return dataEvent(b[:len(b):len(b)], limit)
-}
-
-// dataEvent returns the event in b, which is a line and a blank line, if it is a data line.
-func dataEvent(b []byte, limit int) (ev Event, ok bool) {
-	const field = "data: "
-	n := len(b) - 2
-	if n < len(field) || n >= limit || string(b[:len(field)]) != field || bytes.IndexByte(b[:n], '\r') >= 0 {
-		return Event{}, false
-	}
-	return Event{Data: b[len(field):n:n], Raw: b}, true
+	return r.have
 }
 
 // begin skips a byte order mark. It returns false if the bytes read so far may be part of a byte

@@ -175,6 +175,9 @@ func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.heard()
 }
 
+// Arrived returns the number of events that have arrived, and when the last bytes did.
+func (r *Reply) Arrived() (events int, at instant.Time) { return r.count, r.clock.readAt }
+
 // Head returns the response headers, which must have arrived.
 func (r *Reply) Head() endpoint.Reply { return r.x }
 

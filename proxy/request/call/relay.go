@@ -230,13 +230,14 @@ func (r *relay) pull(until instant.Time) {
 // noteEvents records the events that have arrived, and reports whether they arrived at the time
 // now.
 func (r *relay) noteEvents() bool {
-	c, progress := r.call, r.call.attempt.Reply.Progress()
-	c.meter.Note(progress.Events, progress.ReadAt())
-	c.tries.turn.Answered(progress.Events)
-	if progress.ReadAt() <= r.now {
+	c := r.call
+	events, at := c.attempt.Reply.Arrived()
+	c.meter.Note(events, at)
+	c.tries.turn.Answered(events)
+	if at <= r.now {
 		return false
 	}
-	r.now = progress.ReadAt()
+	r.now = at
 	return true
 }
 

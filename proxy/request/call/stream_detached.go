@@ -199,8 +199,8 @@ func (t *detachedStream) putOff(out []byte, done bool, err error) {
 // sizeLine writes the size line of a chunk with n bytes to the end of room, and returns the offset
 // of the line.
 func sizeLine(room []byte, n int) (start int) {
-	i := len(room)
-	i -= copy(room[i-len(chunkEnd):], chunkEnd)
+	i := len(room) - len(chunkEnd)
+	room[i], room[i+1] = chunkEnd[0], chunkEnd[1]
 	for ; n > 0; n >>= 4 {
 		i--
 		room[i] = "0123456789abcdef"[n&15]

@@ -97,19 +97,19 @@ func (d *Decoder) Whole(b []byte) []byte {
 	if d.state != inSize || d.digits != 0 {
 		return nil
 	}
-	size, i := 0, 0
-	for ; i < min(len(b), 6); i++ {
-		digit := hexDigits[b[i]]
-		if digit == 0 {
+	size := 0
+	for i, c := range b {
+		if digit := hexDigits[c]; digit > 0 && i < 6 {
+			size = size<<4 | int(digit-1)
+			continue
+		}
+		start, end := i+2, len(b)-2
+		if size == 0 || end-start != size || string(b[i:start]) != "\r\n" || string(b[end:]) != "\r\n" {
 			break
 		}
-		size = size<<4 | int(digit-1)
+		return b[start:end:end]
 	}
-	end := i + 2 + size
-	if size == 0 || len(b) != end+2 || string(b[i:i+2]) != "\r\n" || string(b[end:]) != "\r\n" {
-		return nil
-	}
-	return b[i+2 : end : end]
+	return nil
 }
 
 // hexDigits maps each hexadecimal digit to its value plus one, and other bytes to 0.
