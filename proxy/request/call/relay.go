@@ -30,7 +30,7 @@ type relay struct {
 	out    *[]byte      // chunkRoom bytes followed by bytes for the client; nil while the relay waits
 	now    instant.Time // when the bytes in out were read
 	done   bool
-	leaves bool // whether run returns errLeft after its first write
+	leaves bool // whether run returns errLeft after it has written the first bytes
 	cut    bool // whether the answer is incomplete and its format cannot contain errors
 
 	stream  endpoint.Stream  // used by formStream
@@ -118,16 +118,16 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 			r.shown = r.now
 		}
 		*r.out = (*r.out)[:chunkRoom]
+		if r.leaves && m > 0 {
+			r.leaves = false
+			return n, errLeft
+		}
 		if r.done {
 			if c.attempt.Lease() != nil {
 				c.attempt.Reply.ReadTail()
 				c.endAttempt(upstreams.OutcomeOK)
 			}
 			return n, nil
-		}
-		if r.leaves {
-			r.leaves = false
-			return n, errLeft
 		}
 		if r.fill(); r.cut {
 			return n, errBrokenOff

@@ -51,8 +51,7 @@ func detached(r relay) *detachedStream {
 // stream. fasthttp does not report an unexpected EOF.
 var errLeft = fmt.Errorf("the stream has left the server: %w", io.ErrUnexpectedEOF)
 
-// WriteTo implements io.WriterTo. It writes the headers and the first chunk, and leaves fasthttp. If
-// the answer is already complete, it stays.
+// WriteTo implements io.WriterTo. It writes the headers and the first chunk, and leaves fasthttp.
 func (t *detachedStream) WriteTo(w io.Writer) (n int64, err error) {
 	shared := t.call.shared
 	defer shared.Guard.Catch(guard.Stream, func() {
