@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"penstock/config/testkit/rawserver"
 )
 
@@ -195,55 +193,6 @@ func TestStayAfterHangUp(t *testing.T) {
 	if _, err := x.Read(make([]byte, 10), soon()); err == nil {
 		t.Error("no failure")
 	}
-}
-
-// TestHangUpOnce checks that a connection that stays open after its engine has hung up, in an
-// exchange or in the idle pool, is reported only once.
-func TestHangUpOnce(t *testing.T) {
-	const whole = "3\r\none\r\n0\r\n\r\n"
-	for name, idle := range map[string]bool{"in an exchange": false, "idle": true} {
-		for end, reset := range map[string]bool{"closed": false, "reset": true} {
-			t.Run(name+", "+end, func(t *testing.T) {
-				checkLeaks(t)
-				hangUp := make(chan bool)
-				x := staying(t, func(p *rawserver.Peer) {
-					p.Send(whole)
-					<-hangUp
-					if reset {
-						p.ResetOnClose()
-					}
-				})
-				c := x.request.c
-				if got, _, err := readStaying(x); got != "one" || err != io.EOF {
-					t.Fatalf("%q, %v", got, err)
-				}
-				if idle {
-					x.Close()
-				}
-				close(hangUp)
-				waitFor(t, "the hang-up was noticed", c.poll.hungUp.Load)
-				if reports := reportedWithin(t, 100*time.Millisecond); reports {
-					t.Error("the hang-up is reported again")
-				}
-			})
-		}
-	}
-}
-
-// reportedWithin reports whether the epoll set of engineHangUps has events within the time.
-func reportedWithin(t *testing.T, wait time.Duration) bool {
-	t.Helper()
-	n, h := 0, &engineHangUps
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	err := h.control(func(epoll uintptr) (err error) {
-		n, err = unix.Poll([]unix.PollFd{{Fd: int32(epoll), Events: unix.POLLIN}}, int(wait.Milliseconds()))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n > 0
 }
 
 // TestStayAborted checks that Abort ends a stay without waiting for a running step.
