@@ -96,6 +96,9 @@
 //     down, which the engine sees immediately, and the owner of the exchange closes the socket. A
 //     step must not block: it may read and write only without waiting.
 //
+// A step may use the rest of the buffer with the received bytes (Exchange.Room). The buffer
+// therefore returns to its pool only after the step, even if the step reads more.
+//
 // Everything except a plain token ends the stay: the end of the stream, an error, a client whose
 // socket is full, or a read that fills its buffer.
 //
