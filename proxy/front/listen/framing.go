@@ -2,12 +2,13 @@ package listen
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"net"
 	"os"
-	"strconv"
 
 	"penstock/upstreams/http1/chunked"
 	"penstock/upstreams/http1/httptoken"
@@ -131,6 +132,17 @@ func (f *framingChecker) feed(p []byte) (rest []byte) {
 			f.err = ErrNotHTTP
 			return nil
 		}
+		if f.lineLength == 0 {
+			if n := plainLine(p); n > 0 || n == 0 && f.inHead {
+				if !f.inHead {
+					f.beginRequest()
+				}
+				f.lineLength = n
+				f.endLine(p[:n])
+				p = p[n+2:]
+				continue
+			}
+		}
 		end := bytes.IndexByte(p, '\n')
 		piece := p
 		if end >= 0 {
@@ -169,6 +181,23 @@ func (f *framingChecker) feed(p []byte) (rest []byte) {
 		}
 	}
 	return nil
+}
+
+// plainLine returns the length of the first line of p without its CR LF, or -1. It returns -1 for
+// lines with any other control character, and for some lines near the end of p.
+func plainLine(p []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for q := p; len(q) > 8; q = q[8:] {
+		w := binary.LittleEndian.Uint64(q)
+		if controls := (w - ' '*ones) &^ w & highs; controls != 0 { // the lowest mark is always correct
+			n := bits.TrailingZeros64(controls) >> 3
+			if q[n] != '\r' || q[n+1] != '\n' {
+				return -1
+			}
+			return len(p) - len(q) + n
+		}
+	}
+	return -1
 }
 
 func (f *framingChecker) skipBody(p []byte) []byte {
@@ -255,7 +284,7 @@ func (f *framingChecker) endLine(line []byte) (ends bool) {
 
 func prefaceError(line []byte) error {
 	switch {
-	case line[0] != 'P':
+	case len(line) < 2 || line[0] != 'P' || line[1] != 'R':
 	case string(line) == "PRI * HTTP/2.0":
 		return ErrHTTP2
 	case bytes.HasPrefix(line, []byte("PROXY TCP")), bytes.HasPrefix(line, []byte("PROXY UNKNOWN")):
@@ -300,8 +329,8 @@ func (f *framingChecker) headerField(line []byte, length int) {
 	switch {
 	case httptoken.EqualFold(name, "content-length"):
 		value = httptoken.TrimBlanks(value)
-		n, err := strconv.ParseUint(string(value), 10, 63)
-		if err != nil || length > keptLineBytes || f.hasLength && n != f.contentLength {
+		n, ok := parseLength(value)
+		if !ok || length > keptLineBytes || f.hasLength && n != f.contentLength {
 			f.err = ErrLength
 		}
 		f.hasLength, f.contentLength = true, n
@@ -313,6 +342,17 @@ func (f *framingChecker) headerField(line []byte, length int) {
 		}
 		f.chunked = true
 	}
+}
+
+// parseLength returns the value of Content-Length, which has only digits and at most 63 bits.
+func parseLength(value []byte) (n uint64, ok bool) {
+	for _, c := range value {
+		if c < '0' || c > '9' || n > math.MaxInt64/10 {
+			return 0, false
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return n, len(value) > 0 && n <= math.MaxInt64
 }
 
 func (f *framingChecker) enable() {
