@@ -107,6 +107,9 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		mask uint64 // the special bytes among them
 		seen uint8
 	)
+	if hasVector && i >= 3 && len(s)-i >= 64 {
+		i, base, mask, flags = passText(s, i)
+	}
 	for {
 		switch {
 		case mask != 0 && i-base < 64 && mask>>(i-base) != 0:
