@@ -2,6 +2,7 @@ package chat
 
 import (
 	"math"
+	"math/bits"
 
 	"penstock/translate/jsonx"
 )
@@ -89,46 +90,56 @@ const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
 	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
 
-// numberRules lists the members that are numbers within a range, both ends included.
-var numberRules = [...]struct {
-	member  int
+// numberRules contains the rules for members that are numbers within a range, both ends included.
+var numberRules = [memberCount]struct {
 	lo, hi  float64
 	integer bool
-	want    string // completes "must be "
+	want    string // completes "must be "; empty for other members
 }{
-	{memberTemperature, 0, 2, false, "between 0 and 2"},
-	{memberTopP, 0, 1, false, "between 0 and 1"},
-	{memberTopK, 0, math.Inf(1), true, "0 or more"},
-	{memberMinP, 0, 1, false, "between 0 and 1"},
-	{memberFrequencyPenalty, -2, 2, false, "between -2 and 2"},
-	{memberPresencePenalty, -2, 2, false, "between -2 and 2"},
-	{memberRepetitionPenalty, 0.1, 2, false, "between 0.1 and 2"},
-	{memberSeed, math.Inf(-1), math.Inf(1), true, "an integer of 64 bits"},
-	{memberTopLogprobs, 0, math.Inf(1), true, "0 or more"},
+	memberTemperature:       {0, 2, false, "between 0 and 2"},
+	memberTopP:              {0, 1, false, "between 0 and 1"},
+	memberTopK:              {0, math.Inf(1), true, "0 or more"},
+	memberMinP:              {0, 1, false, "between 0 and 1"},
+	memberFrequencyPenalty:  {-2, 2, false, "between -2 and 2"},
+	memberPresencePenalty:   {-2, 2, false, "between -2 and 2"},
+	memberRepetitionPenalty: {0.1, 2, false, "between 0.1 and 2"},
+	memberSeed:              {math.Inf(-1), math.Inf(1), true, "an integer of 64 bits"},
+	memberTopLogprobs:       {0, math.Inf(1), true, "0 or more"},
 }
 
-func (m *members) checkNumbers() *Invalid {
-	for i := range numberRules {
-		rule := &numberRules[i]
-		v := m[rule.member]
+// numbers is the set of members in numberRules.
+var numbers = func() (set uint64) {
+	for m := range numberRules {
+		if numberRules[m].want != "" {
+			set |= 1 << m
+		}
+	}
+	return set
+}()
+
+// checkNumbers checks the numbers among the members in found.
+func (m *members) checkNumbers(found uint64) *Invalid {
+	for set := found & numbers; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros64(set)
+		rule, name, v := &numberRules[i], memberNames[i], m[i]
 		if !Given(v) {
 			continue
 		}
 		if rule.integer {
-			n, e := Integer(memberNames[rule.member], v)
+			n, e := Integer(name, v)
 			if e != nil {
 				return e
 			}
 			if float64(n) < rule.lo {
-				return WrongValue(memberNames[rule.member], "must be "+rule.want)
+				return WrongValue(name, "must be "+rule.want)
 			}
 			continue
 		}
 		if !v.IsNumber() {
-			return WrongType(memberNames[rule.member], "a number", v)
+			return WrongType(name, "a number", v)
 		}
 		if f, ok := v.Float(); !ok || f < rule.lo || f > rule.hi {
-			return WrongValue(memberNames[rule.member], "must be "+rule.want)
+			return WrongValue(name, "must be "+rule.want)
 		}
 	}
 	return nil

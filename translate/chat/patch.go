@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -51,6 +52,9 @@ func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) 
 	return r.edits.Segments(segs, r.body), scratch
 }
 
+// integers is the set of members that are integers, except for the token limits.
+const integers uint64 = 1<<memberTopK | 1<<memberSeed | 1<<memberTopLogprobs | 1<<memberN | 1<<memberNCmpl
+
 // patch fills r.edits with the changes for the engine. It appends the new text to text.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
@@ -60,9 +64,10 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	}
 	r.patchStream(&p, format)
 	r.Tokens.patch(&p, &r.members, format.TokenMember)
-	for _, m := range [...]int{memberTopK, memberSeed, memberTopLogprobs, memberN, memberNCmpl} {
-		if n, ok := r.members[m].Int(); ok { // for engines that do not accept 1.0 or 1e2
-			p.setInt(r.members[m], n)
+	for set := r.found & integers; set != 0; set &= set - 1 {
+		v := r.members[bits.TrailingZeros64(set)]
+		if n, ok := v.Int(); ok { // for engines that do not accept 1.0 or 1e2
+			p.setInt(v, n)
 		}
 	}
 	if n := r.members[memberN]; Given(r.members[memberNCmpl]) && n.IsNull() {

@@ -55,6 +55,7 @@ type Facts struct {
 type parsed struct {
 	body    []byte
 	members members
+	found   uint64 // the members that are present
 	asked   asked
 	begun   *Begun // the answer that the next engine continues; nil if the engine starts a new answer
 	schema  bool   // response_format is json_schema
@@ -135,34 +136,53 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	if err != nil {
 		return invalidMember(err)
 	}
-	r.known = !others
+	r.found, r.known = found, !others
 	if r.usual = r.known && found&^usual == 0; !r.usual {
 		if e := CheckBounds(root); e != nil {
 			return e
 		}
 	}
-	for _, step := range decodeSteps {
-		if e := step(r); e != nil {
-			return e
+	if e := r.decodeModel(); e != nil {
+		return e
+	}
+	if e := r.Prompt.decode(r.Messages()); e != nil {
+		return e
+	}
+	for i := range decodeSteps {
+		if step := &decodeSteps[i]; found&step.reads != 0 {
+			if e := step.run(r); e != nil {
+				return e
+			}
 		}
 	}
 	return nil
 }
 
-// decodeSteps is in the order of the contract's table, so that Decode reports the first mistake in
-// this order.
-var decodeSteps = [...]func(*Request) *Invalid{
-	(*Request).decodeModel,
-	func(r *Request) *Invalid { return r.Prompt.decode(r.Messages()) },
-	func(r *Request) *Invalid { return r.members.checkNumbers() },
-	func(r *Request) *Invalid { return r.Tokens.decode(&r.members) },
-	(*Request).decodeChoices,
-	func(r *Request) *Invalid { return r.members.checkStop() },
-	func(r *Request) *Invalid { return r.members.checkPlain() },
-	(*Request).decodeStream,
-	(*Request).decodeResponseFormat,
-	(*Request).decodeTools,
-	func(r *Request) *Invalid { return r.Reasoning.decode(&r.members) },
+// decodeSteps reads the optional members in the order of the contract's table, so that Decode
+// reports the first mistake in this order. A step is skipped if the request has none of its
+// members.
+var decodeSteps = [...]struct {
+	reads uint64
+	run   func(*Request) *Invalid
+}{
+	{reads: numbers, run: func(r *Request) *Invalid { return r.members.checkNumbers(r.found) }},
+	{
+		reads: 1<<memberMaxTokens | 1<<memberMaxCompletionTokens,
+		run:   func(r *Request) *Invalid { return r.Tokens.decode(&r.members) },
+	},
+	{reads: 1<<memberN | 1<<memberNCmpl, run: (*Request).decodeChoices},
+	{reads: 1 << memberStop, run: func(r *Request) *Invalid { return r.members.checkStop() }},
+	{
+		reads: 1<<memberLogitBias | 1<<memberLogprobs | 1<<memberParallelToolCalls | 1<<memberUser,
+		run:   func(r *Request) *Invalid { return r.members.checkPlain() },
+	},
+	{reads: 1<<memberStream | 1<<memberStreamOptions, run: (*Request).decodeStream},
+	{reads: 1 << memberResponseFormat, run: (*Request).decodeResponseFormat},
+	{reads: 1<<memberTools | 1<<memberParallelToolCalls | 1<<memberToolChoice, run: (*Request).decodeTools},
+	{
+		reads: 1<<memberReasoning | 1<<memberReasoningEffort | 1<<memberIncludeReasoning,
+		run:   func(r *Request) *Invalid { return r.Reasoning.decode(&r.members) },
+	},
 }
 
 func (r *Request) decodeModel() *Invalid {

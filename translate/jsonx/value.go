@@ -338,15 +338,15 @@ func (n *Names) Index(k Key) int {
 
 // Fields is like v.Fields, but faster for a long list.
 func (n *Names) Fields(v Value, out []Value) error {
+	clear(out[:len(n.list)])
 	_, _, err := n.Read(v, out)
 	return err
 }
 
-// Read is like Fields. It also returns the set of names found, as a bit mask (bit i for name i),
-// and whether v has any other members.
+// Read is like Fields, but all values in out must be absent. It also returns the set of names
+// found, as a bit mask (bit i for name i), and whether v has any other members.
 func (n *Names) Read(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
-	clear(out)
 	if v.Kind() != Object {
 		return 0, false, nil
 	}
