@@ -174,7 +174,7 @@ func (c *Calls) count(r *Record, now time.Time) {
 		count(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
 	}
 	if r.Overhead > 0 {
-		c.series.overhead(r.Dialect).Update(r.Overhead.Seconds())
+		m.overhead.Update(r.Overhead.Seconds())
 	}
 	if r.Upstream != "" && r.Attempts > 0 {
 		c.series.upstream(r.Upstream).finish(r)

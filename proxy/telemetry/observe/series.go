@@ -55,7 +55,6 @@ type series struct {
 	arms      table[armKey, *armStats]
 	shadows   table[fallbackKey, *shadowStats]
 	failures  table[failureKey, *metrics.Counter]
-	overheads table[string, *metrics.PrometheusHistogram]
 	keys      table[string, *keySeries]
 }
 
@@ -166,6 +165,7 @@ type modelSeries struct {
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
+	overhead                   *metrics.PrometheusHistogram // of all models in this dialect
 	// lastAt is when the model's last call ended, in Unix nanoseconds, or 0.
 	lastAt atomic.Int64
 }
@@ -192,7 +192,8 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(k); ok {
 		return m
 	}
-	m := &modelSeries{key: k}
+	m := &modelSeries{key: k, overhead: s.set.GetOrCreatePrometheusHistogramExt(
+		"penstock_overhead_seconds"+labels("dialect", dialect), overheadBounds)}
 	if model != "" {
 		l := labels("dialect", dialect, "model", model)
 		histogram := func(name string, bounds []float64) *metrics.PrometheusHistogram {
@@ -371,17 +372,6 @@ func count[K comparable](s *series, t *table[K, *atomic.Int64], model string, k 
 
 func (k markupKey) name() string {
 	return "penstock_suspect_markup_total" + labels("model", k.model, "markup", k.markup)
-}
-
-func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
-	if h, ok := s.overheads.get(dialect); ok {
-		return h
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.set.GetOrCreatePrometheusHistogramExt("penstock_overhead_seconds"+labels("dialect", dialect), overheadBounds)
-	s.overheads.change(func(all map[string]*metrics.PrometheusHistogram) { all[dialect] = h })
-	return h
 }
 
 func (s *series) keep(models, upstreams, keys []string) {
