@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -25,6 +26,10 @@ import (
 
 // A body of at most precheckAbove bytes nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
+
+// lastKeys saves precheck the hash of a key that it has checked recently. The connection, which
+// caches its key, is not known here.
+var lastKeys = sync.Pool{New: func() any { return new(auth.LastKey) }}
 
 // headReceived checks a request with a body. If the request will be rejected regardless of the
 // body, headReceived removes the body's length. The handler can therefore reject the request
@@ -63,8 +68,11 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	var key *auth.Key
 	// The client's certificate is not known here. The handler will check it.
 	if !snap.Keys.TakesCertificates() {
+		last := lastKeys.Get().(*auth.LastKey)
 		var err error
-		if key, err = call.Authenticate(snap, h, query, auth.Sender{}, ep, time.Now()); err != nil {
+		key, err = call.Authenticate(snap, h, query, auth.Sender{Last: last}, ep, time.Now())
+		lastKeys.Put(last)
+		if err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
 				return a
 			}

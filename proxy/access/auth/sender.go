@@ -65,11 +65,15 @@ func same(a, b []byte) bool {
 		return false
 	}
 	var differ uint64
-	for ; len(a) >= 8 && len(b) >= 8; a, b = a[8:], b[8:] {
-		differ |= binary.LittleEndian.Uint64(a) ^ binary.LittleEndian.Uint64(b)
+	if len(a) < 8 || len(b) < 8 {
+		for i := range a {
+			differ |= uint64(a[i] ^ b[i])
+		}
+		return differ == 0
 	}
-	for i := range a {
-		differ |= uint64(a[i] ^ b[i])
+	differ = binary.LittleEndian.Uint64(a[len(a)-8:]) ^ binary.LittleEndian.Uint64(b[len(b)-8:])
+	for ; len(a) > 8 && len(b) > 8; a, b = a[8:], b[8:] {
+		differ |= binary.LittleEndian.Uint64(a) ^ binary.LittleEndian.Uint64(b)
 	}
 	return differ == 0
 }
