@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -46,10 +47,18 @@ type Key struct {
 	state  *keyState
 	epoch  time.Time
 	limits config.KeyLimits
+	texts  limitTexts
 	budget Budget // nil if the key has no budget
 
 	group     *Key // nil if the key is in no group
 	groupName string
+}
+
+// limitTexts contains the limits per minute in decimal. Every response states them.
+type limitTexts struct{ requests, tokens string }
+
+func textsOf(l *config.KeyLimits) limitTexts {
+	return limitTexts{strconv.Itoa(l.RequestsPerMinute), strconv.Itoa(l.TokensPerMinute)}
 }
 
 // since converts now to the clock of keyState. In production, both times have a monotonic clock

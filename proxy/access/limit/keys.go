@@ -71,7 +71,8 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 		s.shared = k.account(id)
 	}
 	next := &Key{
-		state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(id, s, &limits), group: group, groupName: from.Group,
+		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.budgetOf(id, s, &limits),
+		group: group, groupName: from.Group,
 	}
 	k.tokens.Add(id, next)
 	return next
@@ -138,7 +139,9 @@ func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	if k.account != nil {
 		limits = of.Limits
 	}
-	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
+	return &Key{
+		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.budgetOf(of.ID, s, &limits),
+	}
 }
 
 // budgetOf returns the budget of a key, or nil if the key has none. A new budget starts from the

@@ -10,6 +10,7 @@ import (
 // Level is the state of one per-minute limit.
 type Level struct {
 	Limit     int64
+	Text      string // Limit in decimal, or empty
 	Remaining int64
 	Reset     time.Duration // time until Remaining equals Limit
 }
@@ -69,7 +70,7 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 		return l, true
 	}
 	used := max(k.state.requests.tat.Load()-k.since(now), 0)
-	l := Level{Limit: limit, Remaining: limit, Reset: time.Duration(used)}
+	l := Level{Limit: limit, Text: k.texts.requests, Remaining: limit, Reset: time.Duration(used)}
 	if one := cost(1, limit); one > 0 { // cost rounds down, so all requests cost the same
 		l.Remaining = min(max(window-used, 0)/one, limit)
 	}
@@ -95,7 +96,8 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	if h.key == k {
 		due += cost(used, limit) - h.held
 	}
-	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
+	remaining := unitsFor(max(window-due, 0), limit)
+	return Level{Limit: limit, Text: k.texts.tokens, Remaining: remaining, Reset: time.Duration(due)}, true
 }
 
 // unitsFor returns how many units cost no more than c, which is at most window.

@@ -175,15 +175,22 @@ func appendRates(
 func appendLevel(
 	dst []byte, openAI, anthropic *rateLines, l *limit.Level, inAnthropic bool, now time.Time,
 ) []byte {
-	dst = strconv.AppendInt(append(dst, openAI.limit...), l.Limit, 10)
+	dst = appendLimit(append(dst, openAI.limit...), l)
 	dst = strconv.AppendInt(append(dst, openAI.remaining...), l.Remaining, 10)
 	dst = appendSeconds(append(dst, openAI.reset...), l.Reset)
 	if !inAnthropic {
 		return dst
 	}
-	dst = strconv.AppendInt(append(dst, anthropic.limit...), l.Limit, 10)
+	dst = appendLimit(append(dst, anthropic.limit...), l)
 	dst = strconv.AppendInt(append(dst, anthropic.remaining...), l.Remaining, 10)
 	return now.Add(l.Reset).UTC().AppendFormat(append(dst, anthropic.reset...), time.RFC3339)
+}
+
+func appendLimit(dst []byte, l *limit.Level) []byte {
+	if l.Text != "" {
+		return append(dst, l.Text...)
+	}
+	return strconv.AppendInt(dst, l.Limit, 10)
 }
 
 // appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s", "0.25s",
