@@ -66,6 +66,7 @@ type entry struct {
 	// even if its history is edited.
 	session uint64
 	ways    uint32 // number of conversations that diverged at or after the block, not counting the first one
+	forks   uint32 // number of prompts without a session that left the others right after this block
 	ends    uint32 // number of prompts that ended at this block
 	links   int32  // first link in the list of links, one for each engine that has the block
 }
@@ -370,7 +371,7 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) (begins bo
 	if session != 0 && session == before {
 		return false
 	}
-	return d.part(all, known) || session != 0 && known < len(all)
+	return d.part(all, known, session == 0) || session != 0 && known < len(all)
 }
 
 // again finds the leading blocks that a member has read before in this order, and moves them to the
@@ -419,9 +420,13 @@ func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uin
 	return next, n, before
 }
 
-// part records how a prompt continued after its known blocks. It reports whether earlier prompts
-// continued differently. The caller holds mu.
-func (d *directory) part(blocks []uint64, known int) (parted bool) {
+// part records how a prompt continued after its known blocks. Without a session, the first prompt
+// that leaves the others after a block may be the next turn of the same conversation: some clients
+// replace the end of a prompt at every turn. Those turns diverge at a later block each time, whereas
+// conversations that share a prefix all diverge at its end. The first prompt therefore counts only
+// when a second one follows it. part reports whether earlier prompts continued differently. The
+// caller holds mu.
+func (d *directory) part(blocks []uint64, known int, nameless bool) (parted bool) {
 	last := d.find(blocks[known-1])
 	switch {
 	case last == nil: // the whole prompt does not fit in the cache
@@ -430,9 +435,17 @@ func (d *directory) part(blocks []uint64, known int) (parted bool) {
 	case last.next == 0:
 		last.next = blocks[known]
 	case last.next != blocks[known]:
+		ways := uint32(1)
+		if nameless {
+			last.forks++
+			ways = [...]uint32{0, 0, 2, 1}[min(last.forks, 3)]
+		}
+		if ways == 0 {
+			return true
+		}
 		for _, b := range blocks[:known] {
 			if e := d.find(b); e != nil {
-				e.ways++
+				e.ways += ways
 			}
 		}
 		return true

@@ -325,6 +325,19 @@ func TestDirectoryCrowd(t *testing.T) {
 	d.learn(short, &targets[1], 0)
 	expect("prompts that end alike", short, 0, 0)
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
+	system = randomBlocks(3)
+	growing := with(8)
+	for turn := range uint64(30) { // without a session: each turn replaces the end of the one before
+		d.learn(append(slices.Clone(growing), 3000+turn), &targets[0], 0)
+		growing = append(growing, 4000+turn)
+	}
+	expect("one conversation without a session", growing, none)
+	for id := range uint64(3) {
+		d.learn(with(5000+id), &targets[0], 0)
+	}
+	expect("four conversations without a session", with(9, 9), none)
+	d.learn(with(5100), &targets[0], 0)
+	expect("five conversations without a session", with(9, 9), 1)
 }
 
 // BenchmarkDirectory measures a look-up. A look-up does not visit every block of a prompt.
