@@ -23,9 +23,10 @@
 // the time for the queued prompts, the time for the call's uncached tokens, and the wait until the
 // engine runs the call. The estimate covers the time to the tenth token. The length of the response
 // is unknown. If the estimate covered more tokens, a slower engine would get no calls until all
-// other engines are full. If the speed of any target is unknown, the policy multiplies the tokens
-// to read by the fill level of the engine, and compares the products (LMetric, arXiv 2603.15202).
-// New engines therefore get calls that reveal their speed. A weight scales the measured speed.
+// other engines are full. A target that has shown little counts as fast as the others
+// (upstreams.Siblings), so new engines get calls that reveal their speed. While the targets together
+// have shown no speed, the policy multiplies the tokens to read by the fill level of the engine, and
+// compares the products (LMetric, arXiv 2603.15202). A weight scales the estimated speed.
 //
 // A pick can record its reason and its estimates for operators (Why). This costs nothing for
 // queries without a Why.

@@ -158,6 +158,7 @@ type Route struct {
 	// directory tracks the prompts sent to the targets. It is nil if it cannot affect a pick: there
 	// is only one target, or the policy is round_robin.
 	directory *directory
+	siblings  *upstreams.Siblings // speeds of the targets, by position
 }
 
 // AppendTooShort appends the upstreams that are reserved for prompts shorter than tokens

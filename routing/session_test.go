@@ -38,7 +38,8 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 				Rand: rapid.Uint64().Draw(rt, "chance"), Now: t0,
 			}
 			c, all := choice{r: r, q: &search{Query: q, at: upstreams.At(t0)}, state: r.targets[0].Upstream.State()}, scores{known: known}
-			if !c.score(&all) || all.n != len(r.targets) {
+			r.siblings.Known(c.q.at)
+			if c.score(&all); all.n != len(r.targets) {
 				rt.Fatalf("scores of %d targets", all.n)
 			}
 			got := at(t, r, q)

@@ -114,15 +114,13 @@ func productOf(l *upstreams.Load, charged float64) float64 {
 // after an outage.
 const doubt = 2
 
-// soonest picks the target that has the shortest estimated time, if the speeds of all targets with
-// free slots are known. Otherwise it picks the target that has the smallest product. A new
-// conversation goes to its home if the home is nearly as good.
+// soonest picks the target that has the shortest estimated time, if speeds are known. Otherwise it
+// picks the target that has the smallest product. A new conversation goes to its home if the home is
+// nearly as good.
 func (c *choice) soonest() (best *Target, eligible bool) {
 	var all scores
-	if all.known = true; !c.score(&all) {
-		all.known, all.met, all.n, all.best.n = false, false, 0, 0
-		c.score(&all)
-	}
+	all.known = c.r.siblings.Known(c.q.at)
+	c.score(&all)
 	home := false
 	if key := c.q.homeKey(); all.n > 0 && (key != 0 || c.q.known.place != 0) {
 		best = c.home(key, &all, nearTie*all.best.score)
@@ -137,9 +135,9 @@ func (c *choice) soonest() (best *Target, eligible bool) {
 	return best, all.met
 }
 
-// score visits the targets with free slots. If all.known is true, it scores them by time, and
-// otherwise by product. It returns false if all.known is true but a target's speed is unknown.
-func (c *choice) score(all *scores) bool {
+// score visits the targets with free slots. It scores them by time if speeds are known, and by
+// product otherwise.
+func (c *choice) score(all *scores) {
 	var speed upstreams.Speed
 	need := c.q.needs()
 	w := c.turn(c.start)
@@ -153,17 +151,14 @@ func (c *choice) score(all *scores) bool {
 			charged = need.all
 		}
 		var score float64
-		switch {
-		case !all.known:
-			score = productOf(&w.load, charged)
-		case t.model.Speed(&speed, c.q.at):
+		if all.known {
+			c.r.siblings.Speed(w.at, &speed)
 			score = timeOf(&w.load, &speed, charged)
-		default:
-			return false
+		} else {
+			score = productOf(&w.load, charged)
 		}
 		all.add(w.at, need.all-uncached, score)
 	}
-	return true
 }
 
 // scores holds the scores of up to maxEqual targets.

@@ -111,7 +111,20 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		}
 	}
 	split(route, when)
+	route.learn()
+	for _, tier := range route.Tiers {
+		tier.learn()
+	}
 	return route, nil
+}
+
+// learn makes the route's targets learn from each other how fast they are.
+func (r *Route) learn() {
+	models := make([]*upstreams.ServedModel, len(r.targets))
+	for i := range r.targets {
+		models[i] = r.targets[i].model
+	}
+	r.siblings = upstreams.NewSiblings(models)
 }
 
 // split sorts a route's targets by tier, and creates the tiers if there is more than one.

@@ -17,7 +17,7 @@ var reasonMeanings = map[Reason]string{
 	ReasonSoonest:    "the answer was expected soonest there, and the engine held nothing of the prompt",
 	ReasonHome:       "no engine was known to hold the conversation, or another edge had sent it there: it is the conversation's home",
 	ReasonOnly:       "no other upstream had room for the call, or those that had room had failed it",
-	ReasonUnmeasured: "the speed of an upstream was not known, so tokens to read and calls decided",
+	ReasonUnmeasured: "no speed was known yet, so tokens to read and calls decided",
 }
 
 // Meaning returns a clause that explains the reason.
@@ -37,8 +37,7 @@ type Why struct {
 // Estimate is a pick's estimate for one target.
 type Estimate struct {
 	Upstream string
-	// Seconds is the estimated time to the tenth token. It is 0 if the speed of any target was
-	// unknown.
+	// Seconds is the estimated time to the tenth token. It is 0 if no speed was known.
 	Seconds float64
 	Cached  int // estimated number of prompt tokens that the engine has cached
 }

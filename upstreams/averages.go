@@ -70,20 +70,22 @@ type Speed struct {
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
 // speedometer measures the speed of an engine for one model. Calls report their prefill and output
-// times, and routing reads only atomics. To tell a slow engine from a busy one, speedometer relates
-// each time to the engine's load. The prefill of a prompt starts when the prompt is sent, or at the
-// previous prompt's first token if that comes later. The prefill ends when the prompt's first
-// output token arrives. Prefill time is fitted as a linear function of the uncached prompt tokens.
-// The time per output token is fitted as a linear function of the number of concurrent calls.
+// times. To tell a slow engine from a busy one, speedometer relates each time to the engine's load.
+// The prefill of a prompt starts when the prompt is sent, or at the previous prompt's first token if
+// that comes later. The prefill ends when the prompt's first output token arrives. Prefill time is
+// fitted as a linear function of the uncached prompt tokens. The time per output token is fitted as
+// a linear function of the number of concurrent calls.
 type speedometer struct {
-	mu      sync.Mutex
-	prompts samples // x: number of uncached tokens; y: seconds
+	mu sync.Mutex
+	measured
+}
+
+// measured is what the calls of one engine, or of several, have shown.
+type measured struct {
+	prompts samples // x: number of uncached tokens; y: seconds; z: 1 if longer than speedPrompt
 	ahead   samples // x: number of calls; y: number of unread tokens
 	answers samples // x: number of calls; y: seconds per token; z: seconds per response
 	long    int     // number of sampled prompts longer than speedPrompt
-
-	start, prefill, token, beside, answer, unread atomic.Uint64
-	until                                         atomic.Int64 // when the samples expire; 0 if there are too few
 }
 
 // samples holds the sums for a linear fit. Older samples decay.
@@ -98,7 +100,7 @@ const (
 	// speedTime is the time constant of the decay by age. An idle engine may become faster, so its
 	// speed is measured again once the old samples have decayed.
 	speedTime = 5 * time.Minute
-	// speedSamples is the minimum total weight of samples for a known speed.
+	// speedSamples is the minimum total weight of samples for a known speed of an engine or a fleet.
 	speedSamples = 2.5
 	// speedLong is the minimum number of prompts with more than speedPrompt uncached tokens before
 	// the speed counts as known. Short prompts reveal only the fixed start time. If only short
@@ -125,9 +127,10 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until returns the time at which the weight of the samples will have decayed to speedSamples.
-func (s *samples) until() Moment {
-	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
+// agedTo returns the samples with the weights that they have at the given time.
+func (s *samples) agedTo(now Moment) samples {
+	by := math.Exp(-float64(max(0, now-s.at)) / float64(speedTime))
+	return samples{s.n * by, s.x * by, s.y * by, s.xx * by, s.xy * by, s.z * by, s.at}
 }
 
 // line fits y over x. If all samples have the same x, the line is nearly horizontal. at0 and slope
@@ -154,26 +157,16 @@ func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at M
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.until.Load() != 0 && at > m.prompts.until() {
+	if aged := m.prompts.agedTo(at); aged.n < speedSamples && m.long >= speedLong {
 		m.long = 0
 	}
+	long := 0.0
 	if tokens > speedPrompt {
 		m.long++
+		long = 1
 	}
-	m.prompts.add(float64(tokens), took.Seconds(), 0, at)
+	m.prompts.add(float64(tokens), took.Seconds(), long, at)
 	m.ahead.add(met.calls, float64(met.unread), 0, at)
-	start, prefill := m.prompts.lineFromZero(startDoubt)
-	store(&m.start, start)
-	store(&m.prefill, max(speedMost, prefill))
-	store(&m.unread, m.ahead.y/m.ahead.x)
-	m.knows()
-}
-
-// knows extends the validity of the measured speed if there are enough samples.
-func (m *speedometer) knows() {
-	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
-		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
-	}
 }
 
 // wroteAnswer records a response: its token count, the time from the first token to the last, and
@@ -185,21 +178,129 @@ func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answers.add(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
-	token, beside := m.answers.line()
-	store(&m.token, token)
-	store(&m.beside, beside)
-	store(&m.answer, m.answers.z/m.answers.n)
-	m.knows()
 }
 
-// read stores the speed in v, and returns false if the speed is unknown.
-func (m *speedometer) read(v *Speed, now Moment) bool {
-	if until := Moment(m.until.Load()); until == 0 || now > until {
-		return false
+// shown returns what the engine has shown, with the weights of the given time.
+func (m *speedometer) shown(now Moment) measured {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return measured{m.prompts.agedTo(now), m.ahead.agedTo(now), m.answers.agedTo(now), m.long}
+}
+
+// suffices reports whether the samples show a speed.
+func (e *measured) suffices() bool {
+	return e.long >= speedLong && min(e.prompts.n, e.answers.n) >= speedSamples
+}
+
+// speed computes the speed that the samples show. A part of it without samples stays 0.
+func (e *measured) speed() (v Speed) {
+	if e.prompts.n > 0 {
+		v.Start, v.Prefill = e.prompts.lineFromZero(startDoubt)
+		v.Prefill = max(speedMost, v.Prefill)
+		v.Unread = e.ahead.y / e.ahead.x
 	}
-	v.Start, v.Prefill, v.Unread = load(&m.start), load(&m.prefill), load(&m.unread)
-	v.Token, v.Beside, v.Answer = load(&m.token), load(&m.beside), load(&m.answer)
-	return true
+	if e.answers.n > 0 {
+		v.Token, v.Beside = e.answers.line()
+		v.Answer = e.answers.z / e.answers.n
+	}
+	return v
+}
+
+// approach moves v towards o, by one share for what prompts have shown and one for what answers have
+// shown.
+func (v *Speed) approach(o *Speed, prompts, answers float64) {
+	v.Start += (o.Start - v.Start) * prompts
+	v.Prefill += (o.Prefill - v.Prefill) * prompts
+	v.Unread += (o.Unread - v.Unread) * prompts
+	v.Token += (o.Token - v.Token) * answers
+	v.Beside += (o.Beside - v.Beside) * answers
+	v.Answer += (o.Answer - v.Answer) * answers
+}
+
+// Siblings estimates the speeds of the engines of a model. An engine that has shown little is
+// assumed to be as fast as the others: their average weighs as much as one sample of its own. So the
+// first long prompt of an engine decides half of its estimate, and an engine that gets no calls is
+// tried again when its samples have decayed. Siblings is safe for concurrent use.
+type Siblings struct {
+	models  []*ServedModel
+	speeds  []sharedSpeed
+	renewed atomic.Int64 // time of the last estimate (Moment); 0 before the first
+	known   atomic.Bool
+
+	mu  sync.Mutex
+	own []ownSpeed // speeds that the engines have shown themselves; used only during a renewal
+}
+
+type sharedSpeed struct{ start, prefill, token, beside, answer, unread atomic.Uint64 }
+
+// ownSpeed is a speed with the weights of the prompts and answers that have shown it, in samples.
+type ownSpeed struct {
+	Speed
+	prompts, answers float64
+}
+
+const (
+	// siblingSamples is the weight, in samples, of the engines' average in the estimate of each.
+	siblingSamples = 1
+	// speedShort is the weight of a prompt of at most speedPrompt tokens. It hardly shows a speed.
+	speedShort = 0.01
+	// speedRenewal is how long the estimates are used. Making them takes a few microseconds.
+	speedRenewal = 100 * time.Millisecond
+)
+
+// NewSiblings returns the estimates for these models, which are one model at different upstreams.
+func NewSiblings(models []*ServedModel) *Siblings {
+	n := len(models)
+	return &Siblings{models: models, speeds: make([]sharedSpeed, n), own: make([]ownSpeed, n)}
+}
+
+// Known renews the estimates if they are old, and reports whether there are any. There are none
+// before all engines together have shown a speed.
+func (s *Siblings) Known(now Moment) bool {
+	if old := s.renewed.Load(); (old == 0 || int64(now)-old >= int64(speedRenewal)) && s.mu.TryLock() {
+		s.renewed.Store(int64(now))
+		s.renew(now)
+		s.mu.Unlock()
+	}
+	return s.known.Load()
+}
+
+func (s *Siblings) renew(now Moment) {
+	var all measured
+	var average ownSpeed
+	for i, m := range s.models {
+		e := m.speed.shown(now)
+		all.long += e.long
+		all.prompts.n += e.prompts.n
+		all.answers.n += e.answers.n
+		o := &s.own[i]
+		o.Speed, o.prompts, o.answers = e.speed(), e.prompts.z+speedShort*(e.prompts.n-e.prompts.z), e.answers.n
+		average.prompts, average.answers = average.prompts+o.prompts, average.answers+o.answers
+		average.approach(&o.Speed, o.prompts/max(average.prompts, 1e-9), o.answers/max(average.answers, 1e-9))
+	}
+	for i := range s.own {
+		o := &s.own[i]
+		o.approach(&average.Speed, siblingSamples/(siblingSamples+o.prompts), siblingSamples/(siblingSamples+o.answers))
+		s.speeds[i].write(&o.Speed)
+	}
+	s.known.Store(all.suffices())
+}
+
+// Speed stores the estimate for the i-th model in v. There is one if Known has returned true.
+func (s *Siblings) Speed(i int, v *Speed) { s.speeds[i].read(v) }
+
+func (s *sharedSpeed) write(v *Speed) {
+	store(&s.start, v.Start)
+	store(&s.prefill, v.Prefill)
+	store(&s.unread, v.Unread)
+	store(&s.token, v.Token)
+	store(&s.beside, v.Beside)
+	store(&s.answer, v.Answer)
+}
+
+func (s *sharedSpeed) read(v *Speed) {
+	v.Start, v.Prefill, v.Unread = load(&s.start), load(&s.prefill), load(&s.unread)
+	v.Token, v.Beside, v.Answer = load(&s.token), load(&s.beside), load(&s.answer)
 }
 
 // ModelSpeed is an engine's speed for a model, in tokens per second, as shown to the operator.
@@ -216,13 +317,12 @@ func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for served, m := range s.entries {
-		var v Speed
-		if !m.Speed(&v, now) {
+		e := m.speed.shown(now)
+		if !e.suffices() {
 			continue
 		}
-		m.speed.mu.Lock()
-		all = append(all, ModelSpeed{served, 1 / v.Prefill, 1 / v.TokenTime(1), m.speed.answers.n})
-		m.speed.mu.Unlock()
+		v := e.speed()
+		all = append(all, ModelSpeed{served, 1 / v.Prefill, 1 / v.TokenTime(1), e.answers.n})
 	}
 	slices.SortFunc(all, func(a, b ModelSpeed) int {
 		return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.Served, b.Served))

@@ -187,14 +187,14 @@
 //	reports (reports.go)          work that the engine reports: others' calls, ghosts, places
 //	penalty (load.go)             failures and refusals as load
 //	Averages (averages.go)        measurements of calls: time to first token, bytes per token, and
-//	                              the engine's speed for each model (speedometer)
+//	                              the engine's speed for each model (speedometer, Siblings)
 //	modeSwitch (mode.go)          the operator's mode: ready, drain or maintenance
 //	series (metrics.go)           the metrics
 //
 // The parts do not refer to each other or to the upstream. A Lease reports a call's outcome to
 // them. Two workers observe the engine: the prober (probe.go), which has a goroutine, and the
-// generationProber. No part holds its lock during I/O. Picking an upstream takes no lock and does
-// not allocate. A successful call takes one lock. A streamed call takes another lock at its first
+// generationProber. No part holds its lock during I/O. Picking an upstream does not allocate, and
+// takes no lock except when it renews the estimated speeds, ten times a second. A successful call takes one lock. A streamed call takes another lock at its first
 // token and one at its last.
 //
 // Each resolved address of a name is a separate upstream, because health, breaker and load are

@@ -368,6 +368,17 @@ func TestAverages(t *testing.T) {
 	}
 }
 
+// speedOf computes the speed that a speedometer's own samples show. It returns false if there are too
+// few.
+func speedOf(m *speedometer, v *Speed, now Moment) bool {
+	e := m.shown(now)
+	if !e.suffices() {
+		return false
+	}
+	*v = e.speed()
+	return true
+}
+
 // TestSpeedometer checks that a speedometer distinguishes a slow engine from a busy one.
 func TestSpeedometer(t *testing.T) {
 	now := At(time.Now())
@@ -388,29 +399,29 @@ func TestSpeedometer(t *testing.T) {
 	}
 	var idle, busy, slow speedometer
 	var v Speed
-	if idle.read(&v, now) {
+	if speedOf(&idle, &v, now) {
 		t.Error("it knows a speed before any call")
 	}
 	learn(&idle, 1, 1, 8)
 	learn(&busy, 1, 20, 40)
 	learn(&slow, 3, 1, 8)
 	for _, m := range []*speedometer{&idle, &busy} {
-		if !m.read(&v, now) {
+		if !speedOf(m, &v, now) {
 			t.Fatal("it knows no speed")
 		}
 		near("prefill", v.Prefill, 0.0002)
 		near("a token beside 20", v.TokenTime(20), 0.040)
 		near("unread a call", v.Unread, 1000)
 	}
-	if !slow.read(&v, now) {
+	if !speedOf(&slow, &v, now) {
 		t.Fatal("it knows no speed")
 	}
 	near("prefill of a slow one", v.Prefill, 0.0006)
 	near("a token of a slow one beside 20", v.TokenTime(20), 0.120)
 	learn(&slow, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-	slow.read(&v, now)
+	speedOf(&slow, &v, now)
 	near("prefill of one that was slow", v.Prefill, 0.0002)
-	if busy.read(&v, now+Moment(time.Hour)) {
+	if speedOf(&busy, &v, now+Moment(time.Hour)) {
 		t.Error("it knows a speed of long ago")
 	}
 	var none speedometer
@@ -436,7 +447,7 @@ func TestSpeedometerFixedStart(t *testing.T) {
 			m.readPrompt(300*time.Millisecond+time.Duration(n)*100*time.Microsecond, n, met{calls: 1, unread: n}, now)
 			m.wroteAnswer(time.Second, 51, 1, now)
 		}
-		ok = m.read(&v, now)
+		ok = speedOf(m, &v, now)
 		return v, ok
 	}
 	for name, c := range map[string]struct {
@@ -467,6 +478,66 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
+// TestSiblings checks that an engine that has shown little is assumed to be as fast as the others,
+// and that its own prompts and their age decide how much that counts. The other engine reads 10,000
+// tokens a second, and this one is three times slower.
+func TestSiblings(t *testing.T) {
+	for name, c := range map[string]struct {
+		others, own int     // number of sampled prompts
+		age         float64 // minutes since the own ones
+		known       bool
+		least, most float64 // how many times slower than the others the engine is estimated to be
+	}{
+		"nothing":                 {0, 0, 0, false, 0, 0},
+		"too little of both":      {6, 3, 0, false, 0, 0},
+		"enough of both together": {7, 3, 0, true, 2.2, 2.8},
+		"the others' alone":       {20, 0, 0, true, 0.99, 1.01},
+		"one prompt":              {20, 1, 0, true, 1.9, 2.1},
+		"ten prompts":             {20, 10, 0, true, 2.7, 3},
+		"ten an hour ago":         {20, 10, 60, true, 0.99, 1.1},
+		"its own alone":           {0, 10, 0, true, 0.99, 1.01},
+	} {
+		models := []*ServedModel{{}, {}}
+		now := At(time.Now())
+		reads := func(m *ServedModel, n int, slow float64) {
+			for i := range n {
+				tokens := 4000 * (1 + i%2)
+				took := time.Duration(slow * float64(tokens) * 100e3)
+				m.speed.readPrompt(took, int64(tokens), met{calls: 1, unread: int64(tokens)}, now)
+				m.speed.wroteAnswer(time.Duration(slow)*time.Second, 51, 1, now)
+			}
+		}
+		reads(models[1], c.own, 3)
+		now += Moment(c.age * float64(time.Minute))
+		reads(models[0], c.others, 1)
+		s := NewSiblings(models)
+		if s.Known(now) != c.known {
+			t.Errorf("%s: a speed is known: %t", name, !c.known)
+		}
+		if !c.known {
+			continue
+		}
+		var other, own Speed
+		s.Speed(0, &other)
+		s.Speed(1, &own)
+		if by := own.Prefill / other.Prefill; by < c.least || by > c.most {
+			t.Errorf("%s: %.2f times slower, want %.2f to %.2f", name, by, c.least, c.most)
+		}
+		for range 20 { // short prompts hardly show the speed
+			models[1].speed.readPrompt(time.Second, speedPrompt, met{calls: 1, unread: speedPrompt}, now)
+		}
+		before := own
+		s.Known(now)
+		if s.Speed(1, &own); own != before {
+			t.Errorf("%s: estimated again at once", name)
+		}
+		s.Known(now + Moment(speedRenewal))
+		if s.Speed(1, &own); c.own > 0 && own == before {
+			t.Errorf("%s: not estimated again", name)
+		}
+	}
+}
+
 // TestLeaseShowsSpeed checks that a lease reports the time since the previous first token and the
 // engine's count of the tokens that it read. A prompt that was queued at the engine does not reveal
 // the prefill speed.
@@ -482,7 +553,7 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 	var v Speed
 	for i := range 5 {
-		if m.Speed(&v, At(now)) {
+		if speedOf(&m.speed, &v, At(now)) {
 			t.Fatalf("%d prompts show a speed", 2*i)
 		}
 		first, second := take(), take()
@@ -500,7 +571,7 @@ func TestLeaseShowsSpeed(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 	}
-	if !m.Speed(&v, At(now)) || math.Abs(v.Prefill-0.001) > 1e-5 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
+	if !speedOf(&m.speed, &v, At(now)) || math.Abs(v.Prefill-0.001) > 1e-5 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
 		t.Errorf("Speed = %+v, want 1 ms a prompt token and 30 ms an answer token", v)
 	}
 	if s := u.Status(now).Speeds; len(s) != 1 || s[0].Served != "m" || math.Abs(s[0].Prompt-1000) > 10 {
@@ -511,7 +582,7 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	_, late := take(), take()
 	late.FirstToken(time.Minute)
 	late.Answered(101, 3*time.Second, now)
-	if m.Speed(&v, At(now)); v.Prefill != before.Prefill {
+	if speedOf(&m.speed, &v, At(now)); v.Prefill != before.Prefill {
 		t.Errorf("a call that waited for a place: %+v", v)
 	}
 }

@@ -115,10 +115,6 @@ func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 // Context is like MaxContext, for this name.
 func (m *ServedModel) Context() int { return int(m.context.Load()) }
 
-// Speed stores the engine's measured speed for the model in v. It returns false if there are too
-// few recent measurements.
-func (m *ServedModel) Speed(v *Speed, now Moment) bool { return m.speed.read(v, now) }
-
 // If an upstream must first load the model, coldPenalty times its places is added to its load. A
 // call completes sooner at an upstream that has the model loaded and a slot free.
 const coldPenalty = 2
