@@ -102,12 +102,15 @@ const (
 	speedTime = 5 * time.Minute
 	// speedSamples is the minimum total weight of samples for a known speed of an engine or a fleet.
 	speedSamples = 2.5
-	// speedLong is the minimum number of prompts with more than speedPrompt uncached tokens before
-	// the speed counts as known. Short prompts reveal only the fixed start time. If only short
-	// prompts are measured, the tokens per second of two equal engines can differ by a factor of
-	// three.
+	// speedLong is the minimum number of prompts with more than speedPrompt uncached tokens, at all
+	// engines of a model together, before the speed counts as known. Short prompts reveal only the
+	// fixed start time. If only short prompts are measured, the tokens per second of two equal
+	// engines can differ by a factor of three.
 	speedLong   = 10
 	speedPrompt = 500
+	// speedShown is the minimum number of such prompts at an engine whose own speed is shown to the
+	// operator.
+	speedShown = 3
 	// startDoubt is the weight, in samples, of the assumption that the start time is zero. Without
 	// this assumption, prompts of equal length would not reveal a speed.
 	startDoubt = 2
@@ -187,9 +190,9 @@ func (m *speedometer) shown(now Moment) measured {
 	return measured{m.prompts.agedTo(now), m.ahead.agedTo(now), m.answers.agedTo(now), m.long}
 }
 
-// suffices reports whether the samples show a speed.
-func (e *measured) suffices() bool {
-	return e.long >= speedLong && min(e.prompts.n, e.answers.n) >= speedSamples
+// suffices reports whether the samples, with at least the given number of long prompts, show a speed.
+func (e *measured) suffices(long int) bool {
+	return e.long >= long && min(e.prompts.n, e.answers.n) >= speedSamples
 }
 
 // speed computes the speed that the samples show. A part of it without samples stays 0.
@@ -283,7 +286,7 @@ func (s *Siblings) renew(now Moment) {
 		o.approach(&average.Speed, siblingSamples/(siblingSamples+o.prompts), siblingSamples/(siblingSamples+o.answers))
 		s.speeds[i].write(&o.Speed)
 	}
-	s.known.Store(all.suffices())
+	s.known.Store(all.suffices(speedLong))
 }
 
 // Speed stores the estimate for the i-th model in v. There is one if Known has returned true.
@@ -318,7 +321,7 @@ func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	defer s.mu.Unlock()
 	for served, m := range s.entries {
 		e := m.speed.shown(now)
-		if !e.suffices() {
+		if !e.suffices(speedShown) {
 			continue
 		}
 		v := e.speed()

@@ -372,7 +372,7 @@ func TestAverages(t *testing.T) {
 // few.
 func speedOf(m *speedometer, v *Speed, now Moment) bool {
 	e := m.shown(now)
-	if !e.suffices() {
+	if !e.suffices(speedLong) {
 		return false
 	}
 	*v = e.speed()

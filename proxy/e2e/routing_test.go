@@ -62,7 +62,7 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "both speeds are known", func() bool {
 		var all sync.WaitGroup
-		for range 8 {
+		for range 12 { // ten are needed until calls follow the speeds
 			all.Go(call)
 		}
 		all.Wait()
