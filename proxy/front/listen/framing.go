@@ -138,8 +138,10 @@ func (f *framingChecker) feed(p []byte) (rest []byte) {
 					f.beginRequest()
 				}
 				f.lineLength = n
-				f.endLine(p[:n])
-				p = p[n+2:]
+				ends := f.endLine(p[:n])
+				if p = p[n+2:]; ends {
+					return p
+				}
 				continue
 			}
 		}
