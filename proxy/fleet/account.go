@@ -128,8 +128,7 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	if d, ok := a.tryTake(n, now); ok {
 		return d
 	}
-	overdue := a.terms.overdue(now) && a.usage.near(n)
-	if enoughWait(a.terms.store.Misses(), int(a.terms.waiting.Load()), overdue) {
+	if enoughWait(a.terms.store.Misses(), int(a.terms.waiting.Load())) {
 		return a.takeAlone(n, now)
 	}
 	return a.askStore(n, now)

@@ -57,11 +57,10 @@
 // A breaker opens after three calls have timed out, or three messages have received no answer.
 // While it is open, no call waits for the store, and the edge sends only heartbeats: one
 // immediately, and then one per second. After the first failure, only as many calls wait as are
-// needed to open the breaker. Calls of keys that have used half of a per-minute limit do so even
-// before the first failure, once an answer is overdue (terms.overdue). Bursts of other keys wait,
-// because an edge's share may be too small for them. The breaker closes only when a heartbeat is
-// answered within fleet.store.timeout, because if the store is slower than that, calls would time
-// out again.
+// needed to open the breaker. Calls that came before it wait for their own timeout: until then, the
+// store may be healthy, and a decision without it could admit or reject a call wrongly. The breaker
+// closes only when a heartbeat is answered within fleet.store.timeout, because if the store is
+// slower than that, calls would time out again.
 //
 // While the breaker is open, fleet.lost determines what an edge does:
 //

@@ -28,9 +28,7 @@ func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10)
 	defer cancel()
 	began := time.Now()
-	if a.terms.waiting.Add(1) == 1 {
-		a.terms.heard.Store(int64(now))
-	}
+	a.terms.waiting.Add(1)
 	defer a.terms.waiting.Add(-1)
 	sent := leads && a.lead(ctx, f)
 	if !leads {
@@ -171,7 +169,6 @@ func (a *account) land(m *message, r reply, err error) {
 	} else {
 		a.terms.metrics.sent.Inc()
 		now := a.terms.now()
-		a.terms.hear(now, now-a.sent)
 		jumped := a.terms.storeClock.setForward(r.clock, a.sent, now, a.answered)
 		if jumped || a.lostAt(now, r.birth) {
 			for i := range a.usage.cells {

@@ -68,19 +68,6 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	return -1
 }
 
-// near reports whether a call needs a per-minute limit of which at most half was free at the last
-// answer. The next answer may then bring the call nothing, whereas a burst of an idle key should
-// wait for it.
-func (u *usage) near(n needs) bool {
-	for i := range u.cells {
-		c := &u.cells[i]
-		if c.kind == paid && c.limit > 0 && n[i] > 0 && c.seen && !c.far() {
-			return true
-		}
-	}
-	return false
-}
-
 // needsOf returns the amounts that a call takes from each cell. A call that needs more than a limit
 // takes the entire limit.
 func (u *usage) needsOf(n needs) needs {

@@ -24,24 +24,11 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 
 // TestWaitsInVain checks a store that hangs. Three calls at an edge, with the same key or different
 // keys, must wait until their timeout. After that, the breaker must be open, and the next request
-// to the store must follow immediately. If the keys are near their limits, no more calls wait even
-// if many arrive before the first timeout.
+// to the store must follow immediately.
 func TestWaitsInVain(t *testing.T) {
-	for _, c := range []struct {
-		keys int
-		gap  time.Duration
-		near bool
-	}{
-		{1, 8 * time.Millisecond, false},
-		{2, 8 * time.Millisecond, false},
-		{3, 8 * time.Millisecond, false},
-		{1, 2500 * time.Microsecond, true},
-		{2, 2500 * time.Microsecond, true},
-		{3, 4 * time.Millisecond, true},
-	} {
-		keys := c.keys
+	for _, keys := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			const timeout = 25 * time.Millisecond
+			const timeout, gap = 25 * time.Millisecond, 8 * time.Millisecond
 			store := hungStore{newRemote(StoreOptions{})}
 			store.failures.Store(0)
 			asked := 0
@@ -51,10 +38,7 @@ func TestWaitsInVain(t *testing.T) {
 			limits := config.KeyLimits{RequestsPerMinute: 6000}
 			var accounts []*account
 			for i := range keys {
-				a := newAccount(&f.terms, fmt.Sprint(i))
-				a.usage.follow(limitsOf(limits))
-				a.usage.cells[requests].seen = c.near // nothing is free
-				accounts = append(accounts, a)
+				accounts = append(accounts, newAccount(&f.terms, fmt.Sprint(i)))
 			}
 			var mu sync.Mutex
 			var waited []time.Duration
@@ -69,7 +53,7 @@ func TestWaitsInVain(t *testing.T) {
 						mu.Unlock()
 					}
 				})
-				time.Sleep(c.gap)
+				time.Sleep(gap)
 			}
 			calls.Wait()
 			if len(waited) > failuresToOpen {
@@ -91,47 +75,30 @@ func TestWaitsInVain(t *testing.T) {
 func TestEnoughWait(t *testing.T) {
 	for _, c := range []struct {
 		misses, waiting int
-		overdue, want   bool
+		want            bool
 	}{
-		{0, 0, false, false},
-		{0, 50, false, false}, // a burst
-		{0, 2, true, false},
-		{0, 3, true, true},
-		{1, 1, false, false},
-		{1, 2, false, true},
-		{2, 0, false, false},
-		{2, 1, false, true},
+		{0, 0, false},
+		{0, 3, false},
+		{0, 50, false}, // a burst
+		{1, 1, false},
+		{1, 2, true},
+		{2, 0, false},
+		{2, 1, true},
 	} {
-		if got := enoughWait(c.misses, c.waiting, c.overdue); got != c.want {
-			t.Errorf("%d misses, %d calls wait, overdue %v: %v, want %v", c.misses, c.waiting, c.overdue, got, c.want)
+		if got := enoughWait(c.misses, c.waiting); got != c.want {
+			t.Errorf("%d misses, %d calls wait: %v, want %v", c.misses, c.waiting, got, c.want)
 		}
 	}
 }
 
-// TestOverdue checks when a request to the store is overdue.
-func TestOverdue(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct {
-		silent, timeout, usual time.Duration
-		want                   bool
-	}{
-		{2 * ms, 25 * ms, 0, false},
-		{6 * ms, 25 * ms, 300 * time.Microsecond, true},
-		{6 * ms, 25 * ms, 3 * ms, false}, // a store that is farther away
-		{13 * ms, 25 * ms, 3 * ms, true},
-		{24 * ms, 25 * ms, 8 * ms, false},
-	} {
-		if got := overdue(c.silent, c.timeout, c.usual); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
+// lateLine is a line whose store answers later.
+type lateLine struct {
+	*slowLine
+	after time.Duration
 }
 
-// lateLine is a line whose store answers just in time.
-type lateLine struct{ *slowLine }
-
-func (s lateLine) Exchange(ctx context.Context, id string, m *message) (reply, error) {
-	time.Sleep(20 * time.Millisecond)
+func (s *lateLine) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+	time.Sleep(s.after)
 	return s.slowLine.Exchange(ctx, id, m)
 }
 
@@ -144,7 +111,7 @@ func TestBurstAtSlowStore(t *testing.T) {
 			limits := config.KeyLimits{RequestsPerMinute: 100, Concurrency: 60}
 			plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
 			o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
-			f := newFleet(&o, lateLine{&slowLine{line: plain, began: time.Now()}})
+			f := newFleet(&o, &lateLine{&slowLine{line: plain, began: time.Now()}, 20 * time.Millisecond})
 			key := newAccount(&f.terms, "a")
 			take := func() {
 				if d := key.Take(limits, time.Now()); !d.OK {
@@ -163,6 +130,61 @@ func TestBurstAtSlowStore(t *testing.T) {
 			if n := f.terms.metrics.alone.Get(); n != 0 {
 				t.Errorf("after %d: %d calls were decided without the store", before, n)
 			}
+		})
+	}
+}
+
+// TestLateAnswer checks that calls of a key near its limits are decided by the store if it answers
+// late, but in time, for the first time. Before a request has failed, fleet.lost must have no effect
+// on any call, however many wait: the store may be healthy, and serve the other edges.
+func TestLateAnswer(t *testing.T) {
+	limits := config.KeyLimits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrency: 20}
+	for _, c := range []struct {
+		lost  string
+		used  int // requests of another edge
+		calls int
+		free  bool
+	}{
+		{config.LostClosed, 60, 6, true},
+		{config.LostDivide, 60, 10, true}, // more slots than this edge's share
+		{config.LostOpen, 100, 6, false},
+	} {
+		t.Run(c.lost, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+				store := &lateLine{slowLine: &slowLine{line: plain, began: time.Now()}}
+				edge := func() *account {
+					o := Options{Edges: 4, WhenLost: c.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
+					f := newFleet(&o, store)
+					return newAccount(&f.terms, "a")
+				}
+				other, key := edge(), edge()
+				for range c.used {
+					if d := other.Take(limits, time.Now()); !d.OK {
+						t.Fatalf("%s: the other edge: %+v", c.lost, d)
+					}
+				}
+				key.Take(limits, time.Now()) // learns how much is free
+				time.Sleep(2 * patience)
+				store.after = 10 * time.Millisecond
+				var calls sync.WaitGroup
+				for range c.calls {
+					calls.Go(func() {
+						d := key.Take(limits, time.Now())
+						if d.OK {
+							_, d = key.Reserve(limits, 10, time.Now())
+						}
+						if d.OK != c.free || d.Unavailable {
+							t.Errorf("%s: %+v, want OK %v", c.lost, d, c.free)
+						}
+					})
+					time.Sleep(2 * time.Millisecond)
+				}
+				calls.Wait()
+				if n := key.terms.metrics.alone.Get(); n != 0 {
+					t.Errorf("%s: %d calls were decided without the store", c.lost, n)
+				}
+			})
 		})
 	}
 }
