@@ -28,10 +28,17 @@ const (
 
 // firstAttempt sends a call that no engine has received, or that has waited for a slot.
 func (c *Call) firstAttempt(now time.Time) (sendResult, *failure.Failure) {
-	resumes := c.tries.wait != nil && c.tries.wait.resumes
+	var lost *failure.Failure
+	if w := c.tries.wait; w != nil {
+		lost = w.lost
+	}
 	result, f := c.sendToNext(now)
-	if resumes && result == sent {
+	switch {
+	case lost == nil:
+	case result == sent:
 		c.resumed()
+	case result == failed && c.abort.Cause() == nil:
+		f = lost
 	}
 	if result != sent || f == nil {
 		return result, f
@@ -106,7 +113,9 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	// If a request kills engines in the middle of their answers, it must not be resumed at one
 	// engine after another. Its first event therefore does not clear it of suspicion.
 	c.giveUp(f, step != retry.Resume && c.attempt.Reply.Progress().Begun, now)
-	if t.failure == nil || step == retry.Resume {
+	// The loss of a stream that is resumed is mended, and is no reason to treat the next engines or
+	// their failures differently.
+	if t.failure == nil && step != retry.Resume {
 		t.failure = f
 	}
 	if cause := c.abort.Cause(); cause != nil {
@@ -119,7 +128,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	if step == retry.Resume {
 		t.recording.Continue(c.request.Chat())
 	}
-	t.doubted = t.doubted || f.Doubt != nil && !f.Retry
+	t.doubted = t.doubted || f.Doubt != nil && !f.Retry && step != retry.Resume
 	c.times.addAwaited(now)
 	result, after := c.sendToNext(now)
 	switch {
@@ -128,7 +137,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	case result == failed:
 		return failed, after
 	case result == waiting && step == retry.Resume:
-		t.wait.resumes = true
+		t.wait.lost = f
 		return waiting, nil
 	case step == retry.Resume:
 		c.resumed()
@@ -205,7 +214,7 @@ func (c *Call) state(f *failure.Failure) retry.State {
 func (c *Call) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &c.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
-		// The client gets the first refusal, because the second engine did not contradict it.
+		// The client gets the first refusal, because no other engine contradicted it.
 		return t.failure
 	}
 	if f.API.Code == apierr.CodeContextLength && !c.config.model.Rules.Strict && c.attempt.Target() != nil && !c.ep.Form {
@@ -221,7 +230,7 @@ func (c *Call) noTarget(err error, now time.Time) *failure.Failure {
 	}
 	var full *routing.FullError
 	if first := c.tries.failure; first != nil && !(c.tries.sends.Longer > 0 && errors.As(err, &full)) {
-		return first // the client gets the first failure
+		return first // the client gets the first failure that was not mended by a resume
 	}
 	c.recordOwnArm()
 	m := c.config.model

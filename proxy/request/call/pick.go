@@ -156,7 +156,8 @@ type slotWait struct {
 	done     <-chan struct{} // closed when the call is canceled
 	deadline time.Time
 	stream   endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
-	resumes  bool            // the call waits to resume its stream
+	// failure of the engine whose stream the call waits to resume; nil if it does not resume one
+	lost *failure.Failure
 }
 
 var errWaiting = errors.New("the call waits for a slot")

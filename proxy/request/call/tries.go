@@ -37,7 +37,7 @@ type tries struct {
 	fellBack bool
 	turn     turns.Turn       // the key's turn; the zero value if keys do not take turns
 	wait     *slotWait        // nil if the call is not waiting
-	failure  *failure.Failure // failure of the first failed attempt, or nil
+	failure  *failure.Failure // failure of the first failed attempt that was not resumed, or nil
 }
 
 // why is reused with the pooled call, so recording it allocates nothing.

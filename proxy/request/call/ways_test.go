@@ -207,6 +207,38 @@ func TestResumeWithoutSlot(t *testing.T) {
 	})
 }
 
+// TestResumeAtLaterTier checks that a stream whose engine reports that it is overloaded is resumed
+// by a later tier at once. The lost engine must not count as full, because the client would wait for
+// its slot, or in vain for a tier that only takes calls while the engine is down.
+func TestResumeAtLaterTier(t *testing.T) {
+	for _, when := range []string{"full", "down"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := pair(events(false, delta("one "), `{"error":{"message":"overloaded","type":"server_error","code":503}}`), calltest.Say("two"))
+				yaml := strings.Replace(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 10s}\n"), "{upstream: b}", "{upstream: b, tier: 1, when: "+when+"}", 1)
+				got := calltest.New(t, yaml, a, b).Post(chatPath, chat(stream))
+				if !strings.Contains(got.Body, "two") || !strings.Contains(got.Body, "data: [DONE]") || got.Took > time.Second {
+					t.Errorf("took %v, want the rest at once: %s", got.Took, got.Body)
+				}
+			})
+		})
+	}
+}
+
+// TestResumedAtFullEngine checks that a stream whose second engine refuses it ends with this
+// refusal, not with the loss of the first engine.
+func TestResumedAtFullEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := calltest.InTurn(events(true, delta("one ")), calltest.Refuse(http.StatusTooManyRequests, "no room"))
+		a, b := pair(turn, turn)
+		yaml := twoEngines("retry: {budget: 100%}", "    retry: {resume: 2}\n")
+		got := calltest.New(t, yaml, a, b).Post(chatPath, chat(stream))
+		if !strings.Contains(got.Body, "capacity_full") {
+			t.Errorf("want the second engine's refusal: %s", got.Body)
+		}
+	})
+}
+
 // TestChangedRequest checks that a rejected request is changed and sent again, and that the engine
 // then accepts it.
 func TestChangedRequest(t *testing.T) {
