@@ -29,9 +29,9 @@
 // decide by is computed by functions of the values that they read, such as resolve, changeAfter,
 // contexts and, in package retry, Decide.
 //
-// Only two types refer to a call, because they outlive its handler: a relay, which writes an answer
-// after the commit, and a Dialogue. All calls share one Services, through which they access the
-// other parts of the edge.
+// A relay, which writes an answer after the commit, and a Dialogue refer to their call, because they
+// outlive its handler. An attempt knows its call only as an attempt.Mover. All calls share one
+// Services, through which they access the other parts of the edge.
 //
 // # Design
 //

@@ -26,13 +26,15 @@ func (c *Call) recorded(codec endpoint.Stream) endpoint.Stream {
 	return c.tries.recording
 }
 
-// resumable reports whether the stream can still be resumed. As long as it returns true, the
-// request must not be released.
+// resumable reports whether the stream can still be resumed. If memory is short, it releases the
+// recording, so that the stream cannot be resumed (resume.Recording.Usable). As long as it returns
+// true, the request must not be released.
 func (c *Call) resumable() bool {
 	return c.tries.sends.Resumes < c.config.model.Config.Retry.Resume && c.tries.recording.Usable()
 }
 
-// mayResume reports whether another engine may continue the stream now.
+// mayResume reports whether another engine may continue the stream now. Like resumable, it may
+// release the recording.
 func (c *Call) mayResume(now time.Time) bool {
 	total := c.config.model.Clocks.Total.D()
 	return c.resumable() && c.tries.recording.HasNewText() && !c.tries.recording.Finished() && !c.poison.blocked(now) &&

@@ -61,7 +61,8 @@ type Counters struct {
 	Seals                          func(seal.Result)
 }
 
-// sentElsewhere counts a step that has sent a call to another engine.
+// sentElsewhere counts a step to another engine. It also counts a call that still waits for a slot
+// there.
 func (c *Counters) sentElsewhere(step retry.Step, f *failure.Failure) {
 	switch {
 	case step == retry.Larger:
