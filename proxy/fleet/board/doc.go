@@ -45,6 +45,11 @@
 // If fleet.secrets is set, the edge where an operator sets a mode signs the mode. The signature is
 // valid for a week. After a day, any edge that has the upstream signs it again (package sign). The
 // board drops a mode whose signature has expired, so modes of removed upstreams do not accumulate.
+// An upstream that no edge has had for a week may therefore return without its mode.
+//
+// Without fleet.secrets, modes of removed upstreams are kept, and apply whenever the upstream
+// returns. Each takes some 100 bytes in the store, and in the answer that follows a new fact. The
+// same is true for modes that edges of older versions have set for upstreams that are gone.
 //
 // The store contains no client data. The names of facts are hashes of upstream ids and bodies.
 package board

@@ -31,8 +31,8 @@ const (
 	careEvery = time.Hour
 )
 
-// SetMode sends a mode that the caller has set at this edge to the other edges. It does not wait
-// for the store. While the store is unreachable, the mode stays pending.
+// SetMode sends a mode to the other edges. The caller sets it at this edge afterwards, because the
+// board could otherwise set the previous mode again in between. SetMode does not wait for the store. While the store is unreachable, the mode stays pending.
 func (b *Board) SetMode(u *upstreams.Upstream, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(u.ID())
 	b.mu.Lock()
@@ -92,8 +92,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes applies the modes that operators have set at other edges. It validates each entry,
-// because it may have been written by another program or by an edge with a different version.
+// applyModes applies the modes that operators have set, at this edge or at other edges, to the
+// upstreams that do not have them yet.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -108,31 +108,14 @@ func (b *Board) applyModes() {
 	}
 	for i := range b.here {
 		name, up := modePrefix+Name(b.here[i].ID), b.here[i].Upstream
-		value := b.facts[name]
-		if b.appliedTo[name] == up {
-			to[name] = up
-		}
-		if value == "" || value == b.applied[name] && to[name] != nil || value == b.ignored[name] || waiting[name] {
+		adopted := !waiting[name] && b.adopt(name, up)
+		s, err := parseMode(b.applied[name])
+		if err != nil { // no operator has set a mode
 			continue
 		}
-		s, err := parseMode(value)
-		if err != nil { // the mode was written by an edge with a different version
-			b.ignored[name] = value
+		if to[name] = up; !adopted && b.appliedTo[name] == up {
 			continue
 		}
-		if !b.counts(name, value, &s, b.clock()) {
-			b.ignore(name, value, up)
-			continue
-		}
-		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
-		// restored it.
-		if b.isOlder(name, &s) {
-			b.facts[name] = b.applied[name]
-			b.putLocked(name, b.applied[name], b.modeLife())
-			continue
-		}
-		delete(b.ignored, name)
-		b.applied[name], to[name] = value, up
 		if mode, err := upstreams.ParseMode(s.Mode); err == nil {
 			changes = append(changes, change{up, mode})
 		}
@@ -142,6 +125,34 @@ func (b *Board) applyModes() {
 	for _, c := range changes {
 		c.up.SetMode(c.mode)
 	}
+}
+
+// adopt makes the board's mode of an upstream the applied mode, and reports whether it is new. It
+// validates the mode, because it may have been written by another program or by an edge with a
+// different version. The caller must hold mu.
+func (b *Board) adopt(name string, up *upstreams.Upstream) bool {
+	value := b.facts[name]
+	if value == "" || value == b.applied[name] || value == b.ignored[name] {
+		return false
+	}
+	s, err := parseMode(value)
+	switch {
+	case err != nil: // the mode was written by an edge with a different version
+		b.ignored[name] = value
+		return false
+	case !b.counts(name, value, &s, b.clock()):
+		b.ignore(name, value, up)
+		return false
+	case b.isOlder(name, &s):
+		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
+		// restored it.
+		b.facts[name] = b.applied[name]
+		b.putLocked(name, b.applied[name], b.modeLife())
+		return false
+	}
+	delete(b.ignored, name)
+	b.applied[name] = value
+	return true
 }
 
 // ignore records and logs an invalid mode. The caller must hold mu.

@@ -122,9 +122,43 @@ func TestModeOfUpstreamThatReturns(t *testing.T) {
 	}
 }
 
-// TestModesOfRemovedUpstreams checks that the store and the edges keep a mode as long as an edge
-// has the upstream, and only some days longer. Otherwise, modes of engines with changing addresses
-// would accumulate.
+// TestPendingModeOfUpstreamThatReturns checks the same for a mode that is set while the store is
+// away, and for one that is replaced in the store by an invalid entry.
+func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
+	for what, spoil := range map[string]func(w *world, e *edge, name string){
+		"pending": func(*world, *edge, string) {},
+		"replaced": func(w *world, e *edge, name string) {
+			e.line.cut = false
+			w.round()
+			w.twin.facts[name] = twinFact{value: `{"mode":"ready","who":"x","when":9999999999}`}
+			w.twin.newest++
+			w.round()
+		},
+	} {
+		w := newWorld(t, 1, 2)
+		e := w.edges[0]
+		w.twin.answer(&message{edge: "one", number: 1, work: "", seed: "s"})
+		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.Grace).Unix()})}
+		w.round()
+		e.line.cut = true
+		e.board.SetMode(e.ups[0], upstreams.ModeDrain, "operator", w.now)
+		w.round()
+		spoil(w, e, modePrefix+Name(e.ups[0].ID()))
+		e.ups = e.ups[1:]
+		w.round()
+		again := w.add(t, 1).ups[0]
+		w.edges = w.edges[:1]
+		e.ups = append([]*upstreams.Upstream{again}, e.ups...)
+		w.round()
+		if mode := again.Mode(); mode != upstreams.ModeDrain {
+			t.Errorf("%s: the mode is %v", what, mode)
+		}
+	}
+}
+
+// TestModesOfRemovedUpstreams checks that, with fleet.secrets, the store and the edges keep a mode as
+// long as an edge has the upstream, and only some days longer. Otherwise, modes of engines with
+// changing addresses would accumulate.
 func TestModesOfRemovedUpstreams(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	b := w.edges[0].board

@@ -249,10 +249,10 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	done := ModeResult{ModeRequest: asked}
 	for _, u := range named {
 		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
-		u.SetMode(mode)
 		if s.opts.Board != nil {
 			s.opts.Board.SetMode(u, mode, cmp.Or(plaintext.Line(asked.Who), who.name), time.Now())
 		}
+		u.SetMode(mode)
 	}
 	if isJSON {
 		respondJSON(ctx, done)
