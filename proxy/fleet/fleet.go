@@ -39,6 +39,7 @@ type Fleet struct {
 	signer  *sign.Signer
 	clock   storeTime
 	birth   string      // birth of the store's data, from the last heartbeat
+	unheard bool        // whether the last heartbeat got no answer, or the breaker has not closed since
 	ignored atomic.Bool // whether the last heartbeat returned members that this edge ignored
 
 	client  *atomic.Pointer[valkey.Client]

@@ -80,10 +80,12 @@ func (f *Fleet) beat(ctx context.Context) {
 	if f.clock.reading > 0 {
 		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
 	}
+	unheard := f.unheard || !f.terms.store.Available()
 	a, err := f.terms.store.Heartbeat(ctx, f.terms.edge, f.signer.Sign(sign.Member, m.ID, m))
 	f.refused.Store(refusedBy(err) != "")
 	f.late.Store(errors.Is(err, errLate))
-	if err == nil || f.late.Load() {
+	answered := err == nil || f.late.Load()
+	if answered {
 		before := f.terms.seen.Load()
 		now := f.terms.now()
 		f.clock = storeTime{int64(a.clock / 1000), now}
@@ -107,10 +109,12 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 	// If the first heartbeat fails, this is logged even though the state does not change.
 	up, told := f.terms.store.Available(), f.told.Swap(true)
+	if f.unheard = !answered || unheard && !up; unheard && !f.unheard && told {
+		f.returned.Add(1)
+	}
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
 			f.terms.back.Store(int64(f.terms.now()))
-			f.returned.Add(1)
 		}
 		f.tell(up, err)
 		if up {

@@ -124,7 +124,7 @@ func TestMembersAreBounded(t *testing.T) {
 }
 
 type births struct {
-	store
+	*line
 	birth string // of the next answer; empty if it is lost
 }
 
@@ -132,24 +132,37 @@ func (b *births) Heartbeat(context.Context, string, string) (alive, error) {
 	if b.birth == "" {
 		return alive{}, context.DeadlineExceeded
 	}
+	b.cut = false
 	return alive{known: true, birth: b.birth}, nil
 }
 
 // TestForgotten checks when all usage is sent to the store again: once after the store has lost its
 // data, even if the answer to the first heartbeat after the loss was lost, but not after each lost
-// answer.
+// answer. The usage of two days is sent again after each period without an answer, even if it was
+// only one heartbeat, or if only calls got no answer.
 func TestForgotten(t *testing.T) {
-	f := newWorld(1, config.KeyLimits{}, config.LostDivide).edges[0]
-	s := &births{store: f.terms.store}
+	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
+	f, s := w.edges[0], &births{line: w.lines[0]}
 	f.terms.store, f.self, f.log = s, func() Member { return Member{} }, zap.NewNop()
 	for i, step := range []struct {
-		birth string
-		want  int64
-	}{{"a", 1}, {"", 1}, {"a", 1}, {"", 1}, {"", 1}, {"b", 2}, {"b", 2}} {
-		s.birth = step.birth
+		birth               string
+		opened              bool // calls have opened the breaker
+		forgotten, returned int64
+	}{
+		{"a", false, 1, 0},
+		{"", false, 1, 0},
+		{"a", false, 1, 1},
+		{"a", false, 1, 1},
+		{"", false, 1, 1},
+		{"", false, 1, 1},
+		{"b", false, 2, 2},
+		{"b", true, 2, 3},
+		{"b", false, 2, 3},
+	} {
+		s.birth, s.cut = step.birth, step.opened
 		f.beat(t.Context())
-		if n := f.forgotten.Load(); n != step.want {
-			t.Errorf("heartbeat %d: all is sent %d times, want %d", i, n, step.want)
+		if n, two := f.forgotten.Load(), f.returned.Load(); n != step.forgotten || two != step.returned {
+			t.Errorf("heartbeat %d: all is sent %d times, two days %d times, want %d and %d", i, n, two, step.forgotten, step.returned)
 		}
 	}
 }
