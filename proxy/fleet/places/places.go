@@ -92,16 +92,18 @@ func (e *Exchange) Run(ctx context.Context) {
 }
 
 func (e *Exchange) step(ctx context.Context) {
-	all := e.o.Routes()
+	all, placing := e.o.Routes(), 0
 	for _, r := range all {
-		switch p := routing.PlacesOf(r); {
-		case p == nil:
+		p := routing.PlacesOf(r)
+		if p == nil {
 			delete(e.read, r.ID)
-		case e.o.Link.Available():
+			continue
+		}
+		if placing++; e.o.Link.Available() {
 			e.exchange(ctx, r.ID, p)
 		}
 	}
-	if len(e.read) > len(all) { // models were removed
+	if len(e.read) > placing { // models were removed
 		maps.DeleteFunc(e.read, func(model string, _ position) bool {
 			return !slices.ContainsFunc(all, func(r *routing.Route) bool { return r.ID == model })
 		})

@@ -52,9 +52,10 @@ func (s *streams) Read(_ context.Context, key, after string, count int) ([][]byt
 	return all[from:to], strconv.Itoa(to), nil
 }
 
-func route(t require) *routing.Route { return routes(t, 1)[0] }
+func route(t require) *routing.Route { return routes(t, 1, "e", "f")[0] }
 
-func routes(t require, n int) []*routing.Route {
+// routes returns the routes of n models with the given upstreams.
+func routes(t require, n int, names ...string) []*routing.Route {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +66,11 @@ func routes(t require, n int) []*routing.Route {
 	}
 	f := &config.File{}
 	for i := range n {
-		id := "model-words" + strings.Repeat("+", i)
-		f.Models = append(f.Models, config.Model{ID: id, Deployments: []config.Deployment{{Upstream: "e"}, {Upstream: "f"}}})
+		m := config.Model{ID: "model-words" + strings.Repeat("+", i)}
+		for _, name := range names {
+			m.Deployments = append(m.Deployments, config.Deployment{Upstream: name})
+		}
+		f.Models = append(f.Models, m)
 	}
 	f.Fleet.Store.URL = "redis://store"
 	tab, err := routing.Build(f, plan, nil)
@@ -135,7 +139,7 @@ func (s *slowStreams) Read(ctx context.Context, key, after string, count int) ([
 // Three such failures would make the edge count the store as lost.
 func TestManyRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := routes(t, 100)
+		all := routes(t, 100, "e", "f")
 		s := &slowStreams{streams: streams{kept: map[string][][]byte{}, fail: never}}
 		e := New(Options{Link: s, Routes: func() []*routing.Route { return all }, Metrics: metrics.NewSet()})
 		if e.step(t.Context()); s.late > 0 {
@@ -158,9 +162,14 @@ func TestRouteAgain(t *testing.T) {
 			t.Errorf("step %d: %d placements are learned, want %d", i, e.learned.Get(), c.want)
 		}
 	}
-	e.o.Routes = func() []*routing.Route { return nil }
-	if e.step(t.Context()); len(e.read) > 0 {
-		t.Errorf("the placements of a removed model are kept: %v", e.read)
+	alone := routes(t, 2, "e")[1] // a model with one upstream has no placements
+	for _, left := range [][]*routing.Route{nil, {alone}} {
+		e.o.Routes = func() []*routing.Route { return []*routing.Route{r} }
+		e.step(t.Context())
+		e.o.Routes = func() []*routing.Route { return left }
+		if e.step(t.Context()); len(e.read) > 0 {
+			t.Errorf("beside %d other models, the placements of a removed model are kept: %v", len(left), e.read)
+		}
 	}
 }
 
