@@ -37,7 +37,8 @@ const (
 // five failures trigger a generation probe. If the probe fails, the breaker opens. If the probe
 // succeeds, the failure count is reset, but recent evidence is kept. If no probe is possible, five
 // independent failures are needed. For clients without keys, failures of different bodies count as
-// independent.
+// independent. A 404 without a reason may be the request's fault at every engine, so it is never
+// evidence: only a probe that also gets a 404 opens the breaker.
 type circuit struct {
 	open           bool
 	openUntil      time.Time
@@ -72,10 +73,12 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	case o.Failed():
 		c.failures++
 		c.broken = c.broken || by.Begun
-		c.rowEvidence.add(by, now)
 		c.window.add(true, now)
 		c.windowEvidence.expire(now)
-		c.windowEvidence.add(by, now)
+		if !by.NotFound {
+			c.rowEvidence.add(by, now)
+			c.windowEvidence.add(by, now)
+		}
 		return c.judge(by, trial, now)
 	}
 	return false

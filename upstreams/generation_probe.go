@@ -47,16 +47,22 @@ type generationProber struct {
 	mu      sync.Mutex
 	last    work          // model and kind of the last failed call
 	limit   time.Duration // timeout of that call for its first token
+	lost    bool          // that call got a 404 without a reason
 	running bool
 	doubted int // consecutive failures when lookLater last ran; 0 if no probe is scheduled
 	begun   time.Time
 	newest  *LastGeneration // immutable
 }
 
-// failed records a failed call. The next probe uses its model and kind.
+// failed records a failed call. The next probe uses its model and kind. After a 404 without a
+// reason, the probe uses the upstream's chat model if there is one, because an engine that lacks
+// only a part of its work must stay in service.
 func (g *generationProber) failed(by FailureSource) {
 	g.mu.Lock()
-	g.last, g.limit = work{by.Served, by.Kind}, by.Limit
+	g.last, g.limit, g.lost = work{by.Served, by.Kind}, by.Limit, by.NotFound
+	if by.NotFound {
+		g.last = work{}
+	}
 	g.mu.Unlock()
 }
 
@@ -166,12 +172,15 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	if trial {
 		defer u.Breaker.trial.Store(false)
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost && result.Verdict == engine.GenerationRejected && result.Status == 404 {
+		result.Verdict = engine.GenerationFailed // the edge's own request gets the answer of the calls
+	}
 	u.series.generated[result.Verdict].Inc()
 	if result.Verdict == engine.GenerationOK {
 		u.Progress.Moved(now)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.running = false
 	g.newest = &LastGeneration{
 		At: now, Result: result.Verdict.String(), Reason: result.Reason, Status: result.Status,

@@ -29,7 +29,7 @@ type machines struct {
 //   - "~" is a probe that times out while calls run, and "=" is one that times out while response
 //     bytes arrive.
 //   - A letter is the outcome of a call: o ok, t timeout, u unreachable, b bad response, f refused,
-//     r rejected, g client gone. In upper case it is the outcome of a half-open trial.
+//     r rejected, g client gone, n a 404 without a reason. In upper case it is the outcome of a half-open trial.
 //   - A number lets that many seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
@@ -132,8 +132,9 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 	}
 	outcomes := map[string]Outcome{
 		"o": OutcomeOK, "t": OutcomeTimeout, "u": OutcomeUnreachable, "b": OutcomeBadResponse,
-		"f": OutcomeRefused, "r": OutcomeRejected, "g": OutcomeClientGone,
+		"f": OutcomeRefused, "r": OutcomeRejected, "g": OutcomeClientGone, "n": OutcomeBadResponse,
 	}
+	by.NotFound = strings.ToLower(word) == "n"
 	switch o, known := outcomes[strings.ToLower(word)]; {
 	case strings.Contains("+-!~=", word):
 		h.liveness.probe(map[string]verdict{
@@ -177,6 +178,8 @@ func TestBreakerEvidence(t *testing.T) {
 		{"a success in between starts over", "b@a b@b b@c b@d o b@e", 0, "closed", ""},
 		{"what the client did never counts", "r@a r@a r@a r@a r@a r@a f@a f@a g@a", 0, "closed", ""},
 		{"each further one asks again", "b@a b@a b@a b@a b@a b@a b@a", 3, "closed", ""},
+		{"a 404 is no evidence", "n@a/1 n@b/2 n@c/3 n@d/4 n@e/5 p+ n@f/6", 1, "closed", ""},
+		{"but asks", "n@a/1 n@b/2 n@c/3 n@d/4 n@e/5 p-", 1, "open", ""},
 		{"timeouts ask", "t@a t@a t@a t@a t@a", 1, "closed", ""},
 
 		{"the probe fails: open to any trial", "b@a b@a b@a b@a b@a p-", 1, "open", ""},

@@ -11,7 +11,7 @@ const (
 	OutcomeClientGone          // the client disconnected
 	OutcomeTimeout             // a timeout in the edge, or a 504 from the engine
 	OutcomeUnreachable         // no connection, or the connection closed before the first byte
-	OutcomeBadResponse         // a 5xx, or a malformed or truncated response
+	OutcomeBadResponse         // a 5xx, a 404 without a reason, or a malformed or truncated response
 	OutcomeRefused             // the engine is full: 429, 503 with Retry-After, Profile.Overload
 	OutcomeRejected            // the engine rejected the request: 400, 413, 422, Profile.ClientFault
 	OutcomeModelGone           // a 404 for a model that the upstream is configured to serve
@@ -36,13 +36,16 @@ func (o Outcome) Failed() bool {
 // FailureSource identifies the key and the request of a failed call. The breaker uses it as
 // evidence. It contains no request content: Body is a hash with a per-process seed.
 type FailureSource struct {
-	Key    string        // id of the client's key, or empty
-	Body   uint64        // seeded hash of the request body, or 0 if unknown
-	Served string        // the model's name at the engine, used for a generation probe
-	Kind   string        // the model's kind
-	Sent   bool          // the request was sent to the engine
-	Begun  bool          // the response had begun, so a probe must check more than a first token
-	Limit  time.Duration // the call's timeout for its first token, or 0 if unknown
+	Key    string // id of the client's key, or empty
+	Body   uint64 // seeded hash of the request body, or 0 if unknown
+	Served string // the model's name at the engine, used for a generation probe
+	Kind   string // the model's kind
+	Sent   bool   // the request was sent to the engine
+	Begun  bool   // the response had begun, so a probe must check more than a first token
+	// The engine answered 404 without a reason. The request may be at fault, so only a generation
+	// probe that also gets a 404 opens the breaker.
+	NotFound bool
+	Limit    time.Duration // the call's timeout for its first token, or 0 if unknown
 }
 
 // independentOf reports whether two failures are independent evidence. This requires different keys

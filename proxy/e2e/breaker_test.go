@@ -128,6 +128,65 @@ func TestEngineThatFailsEverything(t *testing.T) {
 	}
 }
 
+const notFound = "status=404;message=no"
+
+// TestEngineThatFindsNothing checks that an engine that answers every call with a 404 without a
+// reason fails no call that another engine can answer, and gets few of them. If it is the only
+// engine, it is taken out of service, and the status says where to look.
+func TestEngineThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("beside another", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
+		p.Engines[0].SetFault(sim.Fault{Spec: notFound})
+		for range 40 {
+			p.Post(chatPath, p.Chat("")).WantStatus(200)
+		}
+		if n := p.Engines[0].Stats().Requests; n > 10 {
+			t.Errorf("the engine was asked %d times for 40 calls", n)
+		}
+	})
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, rig.Setup{Upstream: rig.QuietProbes})
+		p.Engines[0].SetFault(sim.Fault{Spec: notFound})
+		rig.WaitFor(t, rig.Patience, "the engine is out of use", func() bool {
+			if p.Upstream("up-0").Breaker == "closed" {
+				p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
+			}
+			return p.Upstream("up-0").Breaker != "closed"
+		})
+		if text := p.Fetch("GET", p.Admin+"/status").Body; !strings.Contains(text, "status 404: look at its url, and at served of its models") {
+			t.Errorf("the status says %s", text)
+		}
+		p.Engines[0].SetFault()
+		rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+	})
+}
+
+// TestRequestsThatNoEngineFinds checks that requests that get a 404 at every engine take none of
+// them out, even if they come from several keys.
+func TestRequestsThatNoEngineFinds(t *testing.T) {
+	t.Parallel()
+	p, other := twoKeys(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes})
+	for i := range 40 {
+		body := fmt.Sprintf(`"seed":%d,"sim":{"fault":%q}`, i, notFound)
+		if i%2 == 0 {
+			p.Post(chatPath, p.Chat(body)).WantError(503, "api_error", "no_healthy_route")
+		} else {
+			other(body).WantError(503, "api_error", "no_healthy_route")
+		}
+	}
+	rig.WaitFor(t, rig.Patience, "a probe of the edge has shown that the engines work", func() bool {
+		return p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) > 0
+	})
+	for _, name := range []string{"up-0", "up-1"} {
+		if u := p.Upstream(name); u.State != "up" || u.Breaker != "closed" {
+			t.Errorf("%s is %s, breaker %s; want up and closed", name, u.State, u.Breaker)
+		}
+	}
+}
+
 // TestHalfOpenIsNotOneClients checks that, if a client's call fails as a half-open breaker's trial,
 // the next trial is a probe by the edge. A recovered engine therefore serves all clients again,
 // whatever this client sends.

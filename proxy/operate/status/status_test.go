@@ -133,6 +133,9 @@ func TestVerdict(t *testing.T) {
 			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "call", Reason: "bad_response", Status: 401}
 		}, LevelDegraded, "answers its probes but fails its calls (bad response, status 401: look at its api_key; breaker open)"},
 		{func(s *Status) {
+			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "call", Reason: "status", Status: 404}
+		}, LevelDegraded, "fails its calls (status 404: look at its url, and at served of its models; breaker open)"},
+		{func(s *Status) {
 			s.Upstreams[0].Breaker, s.Upstreams[0].LastFailure = "open", &upstreams.LastFailure{During: "probe", Reason: "timeout"}
 		}, LevelDegraded, "fails its calls (breaker open)"},
 		{func(s *Status) { s.Upstreams[0].Missing = []string{"x"} }, LevelDegraded, "gpu-a does not serve x"},

@@ -473,8 +473,8 @@ func (u *Upstream) unread() string {
 
 func reason(cause string, status int) string { return withStatus(words(cause), status) }
 
-// withStatus adds the engine's status to a cause. For 401 and 403, it also adds a remedy, because
-// calls often need a key even though probes do not.
+// withStatus adds the engine's status to a cause. For 401, 403 and 404, it also adds a remedy,
+// because probes often need neither a key nor the right path.
 func withStatus(word string, status int) string {
 	if status != 0 {
 		if word != string(upstreams.CauseStatus) {
@@ -482,8 +482,11 @@ func withStatus(word string, status int) string {
 		}
 		word += " " + strconv.Itoa(status)
 	}
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
 		word += ": look at its api_key"
+	case http.StatusNotFound:
+		word += ": look at its url, and at served of its models"
 	}
 	return word
 }

@@ -287,7 +287,9 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	}
 	a.lease.Upstream().Health.Note(f.Cause, detail, f.Status, time.Now())
 	if f.Outcome != upstreams.OutcomeRefused {
-		a.lease.FailedFor(a.source(sent))
+		source := a.source(sent)
+		source.NotFound = f.NotFound()
+		a.lease.FailedFor(source)
 	}
 }
 

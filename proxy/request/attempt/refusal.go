@@ -55,7 +55,7 @@ func (a *Attempt) refusal() *failure.Failure {
 func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)
-	if own || f.Outcome != upstreams.OutcomeRejected || f.NotNow || status/100 != 4 || status == 413 {
+	if own || f.Outcome != upstreams.OutcomeRejected && !f.NotFound() || f.NotNow || status/100 != 4 || status == 413 {
 		return
 	}
 	f.Doubt = a.lease.Refused(upstreams.Refusal{

@@ -31,7 +31,7 @@ type Failure struct {
 	Gone   bool
 	Cause  upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
 	Status int             // status of the engine's response; 0 if there was none
-	Failed uint64          // hash of the engine's error message for a 500 or 501; otherwise 0
+	Failed uint64          // hash of the engine's error message for a 500, a 501 or NotFound; otherwise 0
 	Label  string          // code in metrics and the log; if empty, API.Code
 
 	About engineerror.Subject // what the engine has rejected but may accept in another form
@@ -47,7 +47,7 @@ func (f *Failure) Next() retry.Cause {
 		return retry.Gone
 	case f.NotNow:
 		return retry.NotNow
-	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint):
+	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint || f.NotFound()):
 		return retry.ModelGone
 	case f.Retry && f.Outcome == upstreams.OutcomeRefused:
 		return retry.Full
@@ -64,6 +64,11 @@ func (f *Failure) Next() retry.Cause {
 	}
 	return retry.Final
 }
+
+// NotFound reports whether the engine answered 404 without saying what is missing. The edge has
+// chosen the path and the model's name, so either the engine or its configuration is at fault, or
+// the request names something that does not exist.
+func (f *Failure) NotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
 
 // EngineLost reports whether another engine may continue an answer that this failure interrupted.
 // It also returns true for timeouts and for an engine without a free slot.
@@ -368,8 +373,11 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	case e.Absent == engineerror.AbsentPath:
 		return NoEndpoint(status)
 	case status == 404:
-		f.Outcome, f.Result, f.Retry = upstreams.OutcomeRejected, observe.NoRoute, true
+		f.Result, f.Retry, f.Failed = observe.NoRoute, true, e.Gist(status)
 		f.API = noHealthyRoute(retryAfter)
+		if e.Absent == engineerror.AbsentModel { // only this model is missing
+			f.Outcome, f.Failed = upstreams.OutcomeRejected, 0
+		}
 	case status == 504:
 		f := GenerationTimeout(upstreams.CauseStatus, nil)
 		f.Status = status

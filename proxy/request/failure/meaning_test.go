@@ -34,7 +34,7 @@ func TestMeanings(t *testing.T) {
 		{"400", status(400), 400, apierr.CodeRejectedByEngine, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
 		{"401", status(401), 502, apierr.CodeUpstreamAuth, upstreams.OutcomeBadResponse, upstreams.CauseCredential, retry.Final, true},
 		{"402", status(402), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Final, true},
-		{"404", status(404), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRejected, upstreams.CauseStatus, retry.Lost, false},
+		{"404", status(404), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.ModelGone, true},
 		{"413", status(413), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
 		{"429", status(429), 429, apierr.CodeCapacityFull, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
 		{"500", status(500), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Failed, true},

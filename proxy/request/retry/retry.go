@@ -25,7 +25,7 @@ const (
 	Lost                   // the connection failed or was lost, or the engine sent a 502
 	Full                   // the engine currently accepts no calls (429, 503 or 529)
 	NotNow                 // the engine reports that it may be able to answer soon
-	ModelGone              // the engine does not have the model or the endpoint
+	ModelGone              // the engine does not have the model or the endpoint, or answers 404 without a reason
 	Failed                 // an internal failure of the engine (500 or 501)
 	BadAnswer              // the response is invalid
 	// All calls must leave the engine because its host vanished, or because it is down, stalled or
@@ -40,7 +40,7 @@ const (
 func (c Cause) String() string {
 	return [...]string{
 		"anything else", "not reached, cut off, 502", "429, 503, 529", "\"not now\" in the engine's words",
-		"no such model or endpoint", "500, 501", "an answer that cannot be read", "host vanished, engine stalled or drained",
+		"no such model or endpoint, other 404s", "500, 501", "an answer that cannot be read", "host vanished, engine stalled or drained",
 		"prompt too long", "a 4xx in doubt",
 	}[c]
 }
