@@ -56,6 +56,17 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
+// CheckMadeKeys calls check with the path of the file of made keys and reports its error.
+func CheckMadeKeys(f *File, check func(path string) error) Problems {
+	c := f.checks().check
+	if f.Admin.Keys.File != "" {
+		if err := check(f.Admin.Keys.File); err != nil {
+			c.fail("admin.keys.file", "%s", err)
+		}
+	}
+	return c.Problems()
+}
+
 // client checks the TLS files for connections to a server.
 func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)

@@ -13,6 +13,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/access/auth/jwt"
+	"penstock/proxy/access/runkeys"
 	"penstock/proxy/front/listen"
 	"penstock/proxy/running/reload"
 	"penstock/proxy/telemetry/ledger"
@@ -72,6 +73,7 @@ func Parse(name string, src []byte) (*config.File, config.Problems) {
 
 func checkFiles(f *config.File) config.Problems {
 	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
+	files = append(files, config.CheckMadeKeys(f, runkeys.Check)...)
 	files = append(files, f.CheckSockets()...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
@@ -85,12 +87,19 @@ func LoadAgain(name string) func() (*config.File, config.Problems) {
 	}
 }
 
-// withFileWarnings adds the warnings about the files that a configuration names. f may be nil.
+// withFileWarnings adds the warnings about the files that a configuration names. A damaged file of
+// made keys is also a warning, because a running edge keeps the keys that it read last. f may be
+// nil.
 func withFileWarnings(f *config.File, problems config.Problems) config.Problems {
 	if f == nil {
 		return problems
 	}
 	problems = append(problems, checkFiles(f).Warnings()...)
+	for _, p := range config.CheckMadeKeys(f, runkeys.Check) {
+		p.Warning = true
+		p.Message += "; the keys read last stay in force, and a restart fails"
+		problems = append(problems, p)
+	}
 	problems.Sort()
 	return problems
 }

@@ -73,3 +73,29 @@ func TestParseBeside(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedMadeKeys checks that a damaged file of made keys is an error before a start, and a
+// warning while an edge runs.
+func TestDamagedMadeKeys(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	name, made := filepath.Join(folder, "edge.yaml"), filepath.Join(folder, "made.yaml")
+	text := "auth: none\nadmin: { token: \"" + strings.Repeat("x", 40) + "\", keys: { file: made.yaml } }\n" +
+		"upstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, problems := Load(name); f == nil {
+		t.Fatalf("without the file: %v", problems)
+	}
+	if err := os.WriteFile(made, []byte("{{{garbage\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, problems := Load(name); f != nil || !strings.Contains(problems.Error(), "made.yaml:1: ") {
+		t.Errorf("before a start: %v", problems)
+	}
+	f, problems := LoadAgain(name)()
+	if f == nil || !strings.Contains(problems.Error(), "made.yaml:1: ") || len(problems.Warnings()) != len(problems) {
+		t.Errorf("at a reload: %v", problems)
+	}
+}

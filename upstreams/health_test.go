@@ -29,7 +29,8 @@ type machines struct {
 //   - "~" is a probe that times out while calls run, and "=" is one that times out while response
 //     bytes arrive.
 //   - A letter is the outcome of a call: o ok, t timeout, u unreachable, b bad response, f refused,
-//     r rejected, g client gone, n a 404 without a reason. In upper case it is the outcome of a half-open trial.
+//     r rejected, g client gone, n a 404 without a reason. In upper case it is the outcome of a
+//     half-open trial.
 //   - A number lets that many seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {

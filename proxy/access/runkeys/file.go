@@ -68,6 +68,12 @@ func Open(o FileOptions) (*File, error) {
 	return f, nil
 }
 
+// Check reports whether Open can read the file. A file that does not exist is no error.
+func Check(path string) error {
+	f := &File{opts: FileOptions{Path: path, Use: func([]config.Key) {}}}
+	return f.read()
+}
+
 // watchInterval is how often the file is checked even if there are no file events.
 const watchInterval = 500 * time.Millisecond
 
