@@ -438,11 +438,12 @@ type Responses struct {
 	WebSocket bool `yaml:"websocket"`
 }
 
-// Images lists the hosts that https image URLs may name. An empty list allows all host names, but
-// no IP addresses.
+// Images lists the hosts that https image URLs may name. An empty list allows all public host
+// names, but no IP addresses.
 type Images struct {
-	// The https image URLs in prompts may name these hosts. By default they may name any host, but
-	// no IP address.
+	// The https image URLs in prompts may name these hosts. By default they may name any public
+	// host. They cannot be IP addresses. Names without a dot, and names in .internal, .local,
+	// .localhost and .home.arpa need an entry here.
 	Hosts []string `yaml:"hosts"`
 }
 

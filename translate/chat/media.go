@@ -181,8 +181,8 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	default:
 		return WrongValue("", wantMedium)
 	}
-	if image.Host != nil && len(m.rules.ImageHosts) > 0 && !hostAllowed(m.rules.ImageHosts, image.Host) {
-		return WrongValue("", "names a host that media are not taken from; send it as a data URL")
+	if text := m.rules.refusesHost(image.Host, "media"); text != "" {
+		return WrongValue("", text)
 	}
 	if v := m.rules.Vision; v != nil && v.MaxPixels > 0 && image.Pixels() > int64(v.MaxPixels) {
 		return WrongValue("", "has more pixels than the model takes, "+strconv.Itoa(v.MaxPixels)+". Send a smaller image")

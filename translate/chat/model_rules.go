@@ -26,7 +26,7 @@ type ModelRules struct {
 	// Vision limits requests with images. It may be nil.
 	Vision *VisionLimits
 	// ImageHosts lists the allowed hosts of image URLs, as exact names or as *.example.com. If it
-	// is empty, all hosts are allowed.
+	// is empty, all public names are allowed.
 	ImageHosts []string
 	// Refuse lists the members that steer an engine and that clients must not set.
 	Refuse *RefusedMembers

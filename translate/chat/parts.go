@@ -178,8 +178,9 @@ func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
 			return Unsupported(m.Param(), "cannot be used: a content part must be text or image_url")
 		case !slices.Contains(rules.InputModalities, m.Kind):
 			return Unsupported(m.Param(), "cannot be used: the model does not take "+mediumWords[m.Kind])
-		case m.Host != nil && len(rules.ImageHosts) > 0 && !hostAllowed(rules.ImageHosts, m.Host):
-			return WrongValue(m.Param()+".url", "names a host that media are not taken from; send it as a data URL")
+		}
+		if text := rules.refusesHost(m.Host, "media"); text != "" {
+			return WrongValue(m.Param()+".url", text)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -85,6 +86,34 @@ func isHostName(host []byte) bool {
 		}
 	}
 	return true
+}
+
+// privateDomains are top-level domains and names that no public server resolves (RFC 6761, 6762,
+// 8375, and common practice).
+var privateDomains = []string{"internal", "local", "localhost", "home.arpa"}
+
+// isPrivateName reports whether host is a name within a private network. This includes names
+// without a dot, such as ip6-localhost.
+func isPrivateName(host []byte) bool {
+	host = bytes.TrimSuffix(host, []byte("."))
+	return bytes.IndexByte(host, '.') < 0 || slices.ContainsFunc(privateDomains, func(domain string) bool {
+		n := len(host) - len(domain)
+		return n > 0 && host[n-1] == '.' && equalFold(host[n:], domain) || equalFold(host, domain)
+	})
+}
+
+// refusesHost returns what is wrong with the host of a URL that the engine would fetch, or "". what
+// names the content.
+func (r *ModelRules) refusesHost(host []byte, what string) string {
+	switch {
+	case host == nil || hostAllowed(r.ImageHosts, host):
+		return ""
+	case len(r.ImageHosts) > 0:
+		return "names a host that " + what + " are not taken from; send it as a data URL"
+	case isPrivateName(host):
+		return "must name a public host; names of a private network are not accepted"
+	}
+	return ""
 }
 
 // hostAllowed reports whether hosts contains host. An entry is an exact name, or *.example.com for

@@ -226,8 +226,8 @@ func (p *Prompt) checkImages(rules *ModelRules) *Invalid {
 			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
 				strconv.Itoa(v.MaxPixels)+". Send a smaller image").AboutImage()
 		}
-		if m.Host != nil && len(rules.ImageHosts) > 0 && !hostAllowed(rules.ImageHosts, m.Host) {
-			return WrongValue(m.Param(), "names a host that images are not taken from; send the image as a data URL")
+		if text := rules.refusesHost(m.Host, "images"); text != "" {
+			return WrongValue(m.Param(), text)
 		}
 	}
 	return nil

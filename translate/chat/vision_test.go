@@ -161,6 +161,22 @@ func TestHostAllowed(t *testing.T) {
 	}
 }
 
+// TestPrivateNames checks that a host must be public unless the operator has allowed it.
+func TestPrivateNames(t *testing.T) {
+	for host, private := range map[string]bool{
+		"vault": true, "ip6-localhost": true, "ip6-loopback": true, "e1.": true, "metadata.google.internal": true,
+		"kubernetes.default.svc.cluster.local": true, "Printer.LOCAL.": true, "a.localhost": true, "nas.home.arpa": true,
+		"home.arpa": true, "example.com": false, "local.example.com": false, "xinternal.com": false, "a.arpa": false,
+	} {
+		if got := (&ModelRules{}).refusesHost([]byte(host), "images") != ""; got != private {
+			t.Errorf("%s is refused: %v, want %v", host, got, private)
+		}
+		if text := (&ModelRules{ImageHosts: []string{strings.TrimSuffix(host, ".")}}).refusesHost([]byte(host), "images"); text != "" {
+			t.Errorf("%s is allowed, and %s", host, text)
+		}
+	}
+}
+
 // TestIsBase64 compares IsBase64 with the standard library for every byte at every position in the
 // wide loop and after it.
 func TestIsBase64(t *testing.T) {
