@@ -132,7 +132,8 @@ type KeyHashes []KeyHash
 
 // KeyLimits are the limits of a key. Zero means no limit.
 type KeyLimits struct {
-	// The key may start this many calls per minute. Calls above the limit get a 429.
+	// The key may start this many calls per minute. Calls above the limit get a 429. A call counts
+	// once its key is accepted, even if its model or its body is then refused.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
 	// The key may use this many tokens per minute, for prompts and answers combined. Calls above
 	// the limit get a 429.
@@ -174,7 +175,7 @@ type Group struct {
 // GroupLimits are the limits for the sum of all keys in a group. Zero means no limit.
 type GroupLimits struct {
 	// The keys of the group may start this many calls per minute in total. Calls above the limit
-	// get a 429.
+	// get a 429. A call counts as for a key.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
 	// The keys of the group may use this many tokens per minute in total, for prompts and answers.
 	// Calls above the limit get a 429.
